@@ -1,7 +1,7 @@
 import type { Context } from "hono";
-import { previewRelease, releaseReservation } from "../books/usage/commit.ts";
 import { readUsageEvent } from "../books/usage/describe-events.ts";
 import { readReservation } from "../books/usage/read-reservation.ts";
+import { previewRelease, releaseReservation } from "../books/usage/release.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { Facts, numberHead, type ShownFact, Table, Tag } from "./components.tsx";

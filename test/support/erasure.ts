@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { cancelRecurring } from "../../src/books/recurring/cancel-recurring.ts";
-import { releaseReservation } from "../../src/books/usage/commit.ts";
+import { releaseReservation } from "../../src/books/usage/release.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
 import { addUserNote } from "../../src/people/user-notes.ts";
 import type { TenantCtx } from "../../src/runtime.ts";

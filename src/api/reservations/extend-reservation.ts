@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { extendReservation } from "../../books/usage/commit.ts";
+import { extendReservation } from "../../books/usage/extend.ts";
 import { lazy } from "../../http/lazy.ts";
 import { SECONDS_NAMES } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";

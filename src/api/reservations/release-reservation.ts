@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { heldAmount } from "../../books/amounts/amount-fields.ts";
-import { releaseReservation } from "../../books/usage/commit.ts";
+import { releaseReservation } from "../../books/usage/release.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";

@@ -8,6 +8,8 @@ import type { TenantCtx } from "../../runtime.ts";
 import type { WriteContext } from "../ledger/account.ts";
 import { type Hold, type ReservationRow, readLegs, settlementFields } from "../ledger/hold.ts";
 import { namedMemberOf } from "../ledger/payer-members.ts";
+import type { AccountAtRead } from "../ledger/read-account.ts";
+import type { SettledHold } from "../ledger/settle.ts";
 import { seqOfSettlingEvent } from "../ledger/settlement-writes.ts";
 import { legsField } from "../ledger/stored-legs.ts";
 import { isPinnedAndUnknown, type PinnedVersion, pinnedVersionFields } from "../prices/price-versions.ts";
@@ -97,4 +99,15 @@ export function reservationNotFound(): PurserError {
 
 export function reservationClosed(message: string): PurserError {
   return new PurserError("reservation_closed", message, { param: "reservationId" });
+}
+
+/** Returns the settlement of a reservation that is due. */
+export const settledNow = (
+  { settled }: AccountAtRead,
+  { reservationNumber }: Pick<ReservationRow, "reservationNumber">,
+): SettledHold | undefined => settled.find(({ hold }) => hold.reservationNumber === reservationNumber);
+
+/** Returns what an isolate remembers of a reservation as the rows of its read. Null: it remembers nothing. */
+export function recallReservation(reservation: ReservationRow | undefined): [ReservationRow[]] | null {
+  return reservation === undefined ? null : [[reservation]];
 }

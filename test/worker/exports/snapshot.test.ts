@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import type { ExportDocument } from "../../../src/api/exports/export-document.ts";
-import { releaseReservation } from "../../../src/books/usage/commit.ts";
+import { releaseReservation } from "../../../src/books/usage/release.ts";
 import { auditOf, documentOf, linkTo, open, readAll, readDocument, withoutOpenings } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import type { Unit } from "../../../../src/books/amounts/amount.ts";
 import { adjustBalance } from "../../../../src/books/credits/adjust.ts";
-import { releaseReservation } from "../../../../src/books/usage/commit.ts";
+import { releaseReservation } from "../../../../src/books/usage/release.ts";
 import { rejectionIn } from "../../../../src/errors.ts";
 import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";

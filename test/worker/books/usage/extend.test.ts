@@ -1,7 +1,9 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import { commitInput } from "../../../../src/api/reservations/commit-reservation.ts";
-import { commitReservation, extendReservation, releaseReservation } from "../../../../src/books/usage/commit.ts";
+import { commitReservation } from "../../../../src/books/usage/commit.ts";
+import { extendReservation } from "../../../../src/books/usage/extend.ts";
+import { releaseReservation } from "../../../../src/books/usage/release.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { expectError } from "../../../support/rejections.ts";
