@@ -67,11 +67,13 @@ function dataOfChanges(account: SQL): SQL {
   const short = sql`max(0, (t.value ->> 'dueMinor') + ${deltaMinor})`;
   const taken = sql`json_object('balanceId', t.value ->> 'balanceId', 'packItemId', t.value ->> 'packItemId', 'unit', ${unit},
     'taken', ${amountOf(sql`-${deltaMinor}`, unit)}, 'short', ${amountOf(short, unit)}, 'remaining', ${remaining})`;
-  const last = sql`${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)`;
+  // In a subquery of its own, so that SQLite does not read the message anew for each of its changes.
+  const before = sql`SELECT ${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)
+    - json_array_length(m.value -> 'changes') AS seq`;
   return sql`json_set(m.value -> 'data', '$.balances', json((
   SELECT json_group_array(iif(t.value ->> 'dueMinor' IS NULL, ${moved}, ${taken}) ORDER BY ${creditLedger.seq})
-  FROM json_each(m.value -> 'changes') AS t CROSS JOIN ${creditLedger} ON ${creditLedger.accountId} = ${account}
-    AND ${creditLedger.seq} = ${last} + 1 + t.key - json_array_length(m.value -> 'changes')
+  FROM (${before}) AS before CROSS JOIN json_each(m.value -> 'changes') AS t
+    CROSS JOIN ${creditLedger} ON ${creditLedger.accountId} = ${account} AND ${creditLedger.seq} = before.seq + 1 + t.key
 )))`;
 }
 
