@@ -1,6 +1,7 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
-import { exactAmount, minorOfSum, partsOf, UNITS, type Unit, type UnitAmounts } from "../books/amounts/amount.ts";
+import { exactAmount, UNITS, type Unit, type UnitAmounts } from "../books/amounts/amount.ts";
+import { minorOfSum, partsOf } from "../books/amounts/amount-sql.ts";
 import { eachLeg, isBalanceOfLeg, storedLeg } from "../books/ledger/stored-legs.ts";
 import { names } from "../db/query.ts";
 import {

@@ -1,4 +1,4 @@
-import { type Fraction, fraction, fractionText, multiplyFractions, ONE, ZERO } from "../books/amounts/amount.ts";
+import { type Fraction, fraction, fractionText, multiplyFractions, ONE, ZERO } from "../books/amounts/fraction.ts";
 import type { AccountFact, InvoiceFact, InvoiceLine } from "./facts.ts";
 
 /** A Stripe customer as Purser keeps it. Its invoices change it. */

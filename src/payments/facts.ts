@@ -1,4 +1,4 @@
-import type { FractionText } from "../books/amounts/amount.ts";
+import type { FractionText } from "../books/amounts/fraction.ts";
 
 /**
  * The latest data from Stripe about an object of a payment. Facts may be joined in any order and repeatedly, with the same result: the

@@ -1,5 +1,5 @@
 import { and, between, eq, sql } from "drizzle-orm";
-import { roundUp } from "../books/amounts/amount.ts";
+import { roundUp } from "../books/amounts/fraction.ts";
 import { asInteger, assignments, drizzle, fields, insertFrom, names, query, type ValueOf } from "../db/query.ts";
 import { moneyDays } from "../db/schema.ts";
 import { all, type Statement } from "../db/sql.ts";

@@ -9,7 +9,7 @@ import {
   reduceFraction,
   subtractFractions,
   ZERO,
-} from "../books/amounts/amount.ts";
+} from "../books/amounts/fraction.ts";
 import type { Minor } from "../db/schema.ts";
 import { type Fact, filterFacts } from "./facts.ts";
 

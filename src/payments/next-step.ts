@@ -1,4 +1,4 @@
-import { ONE } from "../books/amounts/amount.ts";
+import { ONE } from "../books/amounts/fraction.ts";
 import type { PaymentBalanceChange } from "../books/ledger/insert-clawbacks.ts";
 import type { NewBalance } from "../books/ledger/new-balances.ts";
 import type { Minor } from "../db/schema.ts";

@@ -1,4 +1,4 @@
-import { type Fraction, fraction, leastOf, ONE } from "../books/amounts/amount.ts";
+import { type Fraction, fraction, leastOf, ONE } from "../books/amounts/fraction.ts";
 import { accountInvoice, type InvoiceAccount, type Payer } from "./carry.ts";
 import {
   type Fact,

@@ -1,5 +1,6 @@
 import { and, count, eq, sql } from "drizzle-orm";
-import { fromMinor, roundUp, type Unit } from "../books/amounts/amount.ts";
+import { fromMinor, type Unit } from "../books/amounts/amount.ts";
+import { roundUp } from "../books/amounts/fraction.ts";
 import { requireEnvironment } from "../catalog/apps.ts";
 import { computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { type Minor, payments, stripeLog } from "../db/schema.ts";

@@ -1,4 +1,5 @@
-import { type Fraction, fraction, fromMinor, multiplyFractions, toMinor, type Unit } from "../books/amounts/amount.ts";
+import { fromMinor, toMinor, type Unit } from "../books/amounts/amount.ts";
+import { type Fraction, fraction, multiplyFractions } from "../books/amounts/fraction.ts";
 import { USER_BALANCES_MAX } from "../books/credits/grant.ts";
 import { type NewBalances, planGrant } from "../books/ledger/new-balances.ts";
 import type { Pack } from "../catalog/pack.ts";

@@ -1,13 +1,6 @@
 import { and, not, sql } from "drizzle-orm";
-import {
-  addFractions,
-  fraction,
-  fromMinor,
-  leastOf,
-  multiplyFractions,
-  ONE,
-  type Unit,
-} from "../books/amounts/amount.ts";
+import { fromMinor, type Unit } from "../books/amounts/amount.ts";
+import { addFractions, fraction, leastOf, multiplyFractions, ONE } from "../books/amounts/fraction.ts";
 import { type GrantOutput, presentGrant } from "../books/credits/grant.ts";
 import type { Share } from "../books/credits/stored-refund.ts";
 import { presentExpiry } from "../books/ledger/balance.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { type Fraction, fraction, fractionText, ONE, reduceFraction, ZERO } from "../books/amounts/amount.ts";
+import { type Fraction, fraction, fractionText, ONE, reduceFraction, ZERO } from "../books/amounts/fraction.ts";
 import type { Fact } from "./facts.ts";
 import { readInvoice } from "./invoice.ts";
 import { type IgnoredReason, NO_FACTS } from "./reasons.ts";

@@ -24,7 +24,7 @@ import {
 } from "../../db/schema.ts";
 import { hasSettingsSnapshot } from "../../db/settings-snapshot.ts";
 import { guards } from "../../db/views.ts";
-import { amountOf } from "../amounts/amount.ts";
+import { amountOf } from "../amounts/amount-sql.ts";
 import { insertFiredAlerts } from "../ledger/alert-writes.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { found, noChange } from "../ledger/watched.ts";

@@ -1,11 +1,9 @@
-import { type Column, type SQL, type SQLWrapper, sql } from "drizzle-orm";
-import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { computed } from "../../db/query.ts";
 import type { Minor } from "../../db/schema.ts";
 import { numberText, numberValue, parseJson } from "../../lib/json.ts";
+import { type Fraction, fraction, ZERO } from "./fraction.ts";
 
 /**
- * The units of amounts. Inside Purser, amounts are integers in a unit's smallest step, and no float is ever added, multiplied or
+ * The units of amounts. Inside Purser, amounts are integers in a unit's minor units, and no float is ever added, multiplied or
  * compared. In the API they are JSON numbers in units (C1).
  */
 export const UNITS = ["count", "tokens", "seconds", "cents"] as const;
@@ -20,7 +18,7 @@ export const MINOR_A_UNIT: Readonly<Record<Unit, number>> = {
   cents: 1_000_000,
 };
 
-/** The largest amount of a unit, in minor units. Up to it, a double can represent every step. */
+/** The largest amount of a unit, in minor units. Up to it, a double can represent every minor unit. */
 export const amountMinorMax: Readonly<Record<Unit, number>> = {
   count: 8_796_093_022_208_000,
   tokens: 8_796_093_022_208_000,
@@ -87,7 +85,7 @@ const SIGNIFICANT_DIGITS = 15;
 
 /**
  * Returns a used quantity in minor units (C1). A decimal that is no whole number of minor units is rounded to 15 significant digits, and then up
- * to a step. Null for a negative decimal, or above `amountMinorMax`.
+ * to a minor unit. Null for a negative decimal, or above `amountMinorMax`.
  */
 export function usedMinor(unit: Unit, text: string): { readonly minor: Minor; readonly isRounded: boolean } | null {
   const used = usedWhole(text, DECIMALS[unit], BigInt(amountMinorMax[unit]));
@@ -122,7 +120,7 @@ function roundedUp(max: bigint, digits: string, shift: number): bigint | null {
   const significant = BigInt(digits.slice(0, SIGNIFICANT_DIGITS)) + (isHalfOrMore ? 1n : 0n);
   const left = shift + extra;
   if (left >= 0) return wholeWithin(max, `${significant}`, left);
-  // More than 16 decimals below a step, the quantity is less than a step.
+  // More than 16 decimals below a minor unit, the quantity is less than one.
   const divisor = 10n ** BigInt(Math.min(-left, SIGNIFICANT_DIGITS + 1));
   return wholeWithin(max, `${ceilDivide(significant, divisor)}`, 0);
 }
@@ -179,65 +177,6 @@ function decimalOfMinor(unit: Unit, minor: bigint): string {
   return `${sign}${digits.slice(0, -DECIMALS[unit])}.${digits.slice(-DECIMALS[unit])}`;
 }
 
-/**
- * Returns SQL that writes minor units as the decimal that `fromMinor` returns. The text is JSON. It is written digit by digit, because
- * SQLite does not print doubles exactly.
- */
-export function amountJson(minor: SQLWrapper, unit: Unit | SQLWrapper): SQL {
-  const digits =
-    typeof unit === "string"
-      ? digitsOf(minor, unit === "cents")
-      : sql`iif(${unit} = 'cents', ${digitsOf(minor, true)}, ${digitsOf(minor, false)})`;
-  return sql`iif(${minor} < 0, '-', '') || rtrim(rtrim(${digits}, '0'), '.')`;
-}
-
-const digitsOf = (minor: SQLWrapper, isCents: boolean): SQL =>
-  isCents
-    ? sql`printf('%d.%06d', abs(${minor}) / 1000000, abs(${minor}) % 1000000)`
-    : sql`printf('%d.%03d', abs(${minor}) / 1000, abs(${minor}) % 1000)`;
-
-/** The same as `amountJson`, as a JSON value. Both expressions are repeated, so they must not contain bound values. */
-export const amountOf = (minor: SQL | SQLiteColumn, unit: SQL | SQLiteColumn): SQL =>
-  sql`json(iif(${minor} < 0, '-', '') || rtrim(rtrim(
-  iif(${unit} = 'cents', printf('%d.%06d', abs(${minor}) / 1000000, abs(${minor}) % 1000000),
-    printf('%d.%03d', abs(${minor}) / 1000, abs(${minor}) % 1000)), '0'), '.'))`;
-
-/** Sums are computed in two parts, because a sum of a thousand of the largest amounts overflows SQLite's integers. */
-const SUM_DIVISOR = 2 ** 26;
-/** The two parts of an amount. Each can be summed, and `minorOfSum` joins the sums. */
-export const partsOf = (minor: Column | SQL) => ({
-  whole: sql`${minor} / ${SUM_DIVISOR}`,
-  rest: sql`${minor} % ${SUM_DIVISOR}`,
-});
-/** The sum of amounts, in two parts. */
-export function sumOfMinor(minor: Column | SQL) {
-  const { whole, rest } = partsOf(minor);
-  return computed({ whole: sql<number>`sum(${whole})`, rest: sql<number>`sum(${rest})` });
-}
-/** The sums of two parts, with what the second carries to the first, so that sums can be compared. */
-export const carriedSums = (whole: SQLWrapper, rest: SQLWrapper) => ({
-  whole: sql<number>`sum(${whole}) + sum(${rest}) / ${SUM_DIVISOR}`,
-  rest: sql<number>`sum(${rest}) % ${SUM_DIVISOR}`,
-});
-const SUM_WHOLE_MAX = 119_000_000_000;
-/** The sum of amounts as one integer that does not overflow: it is at most 8 * 10^18. */
-export function capSum(minor: SQL): SQL {
-  const { whole, rest } = partsOf(minor);
-  return sql`(min(sum(${whole}), ${SUM_WHOLE_MAX}) * ${SUM_DIVISOR} + sum(${rest}))`;
-}
-/** Returns the two parts of an amount, as `partsOf` does. */
-export const partsOfMinor = (minor: number): readonly [whole: number, rest: number] => [
-  Math.floor(minor / SUM_DIVISOR),
-  minor % SUM_DIVISOR,
-];
-/** The same for a meter, which has no double. */
-export const partsOfThousandths = (thousandths: bigint): readonly [whole: number, rest: number] => [
-  Number(thousandths / BigInt(SUM_DIVISOR)),
-  Number(thousandths % BigInt(SUM_DIVISOR)),
-];
-export const minorOfSum = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
-  BigInt(whole) * BigInt(SUM_DIVISOR) + BigInt(rest);
-
 /** Amounts in minor units, by unit. An absent unit, or an amount of 0, means that the event does not have the unit. */
 export type Quantities = { readonly [U in Unit]?: Minor } & {
   /** The request named quantities, and all of them are 0. No balance pays for it, not even for its implied `count` of 1 (U1). */
@@ -256,63 +195,3 @@ export function presentQuantities(quantities: Quantities): { [U in Unit]?: numbe
   }
   return presented;
 }
-
-/** An exact fraction, 0 or more. */
-export interface Fraction {
-  readonly numerator: bigint;
-  readonly denominator: bigint;
-}
-
-function greatestCommonDivisor(a: bigint, b: bigint): bigint {
-  let [large, small] = [a, b];
-  while (small !== 0n) [large, small] = [small, large % small];
-  return large;
-}
-
-/** Returns the fraction in lowest terms. */
-export function reduceFraction({ numerator, denominator }: Fraction): Fraction {
-  const divisor = greatestCommonDivisor(numerator, denominator);
-  return { numerator: numerator / divisor, denominator: denominator / divisor };
-}
-
-export function addFractions(a: Fraction, b: Fraction): Fraction {
-  return reduceFraction({
-    numerator: a.numerator * b.denominator + b.numerator * a.denominator,
-    denominator: a.denominator * b.denominator,
-  });
-}
-
-export const ZERO: Fraction = { numerator: 0n, denominator: 1n };
-export const ONE: Fraction = { numerator: 1n, denominator: 1n };
-
-export const fraction = (numerator: number | bigint, denominator: number | bigint = 1n): Fraction => ({
-  numerator: BigInt(numerator),
-  denominator: BigInt(denominator),
-});
-
-/** An exact fraction in its stored form. A double would round it. */
-export type FractionText = readonly [numerator: string, denominator: string];
-
-export const fractionText = ({ numerator, denominator }: Fraction): FractionText => [`${numerator}`, `${denominator}`];
-export const readFraction = ([numerator, denominator]: FractionText): Fraction => ({
-  numerator: BigInt(numerator),
-  denominator: BigInt(denominator),
-});
-
-const isLess = (a: Fraction, b: Fraction): boolean => a.numerator * b.denominator < b.numerator * a.denominator;
-export const leastOf = (a: Fraction, b: Fraction): Fraction => (isLess(b, a) ? b : a);
-export const mostOf = (a: Fraction, b: Fraction): Fraction => (isLess(a, b) ? b : a);
-/** The difference may be negative, so it is not reduced. */
-export const subtractFractions = (a: Fraction, b: Fraction): Fraction => ({
-  numerator: a.numerator * b.denominator - b.numerator * a.denominator,
-  denominator: a.denominator * b.denominator,
-});
-export const multiplyFractions = (a: Fraction, b: Fraction): Fraction => ({
-  numerator: a.numerator * b.numerator,
-  denominator: a.denominator * b.denominator,
-});
-/** The least whole number that is not below the fraction. */
-export const roundUp = ({ numerator, denominator }: Fraction): number => {
-  const down = numerator / denominator;
-  return Number(numerator > down * denominator ? down + 1n : down);
-};

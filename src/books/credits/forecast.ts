@@ -5,7 +5,8 @@ import { accounts, creditBalances, creditLedger, ENTRY_KINDS } from "../../db/sc
 import { batch, type StatementRow } from "../../db/sql.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountOfMinor, minorOfSum, sumOfMinor, UNITS, type Unit } from "../amounts/amount.ts";
+import { amountOfMinor, UNITS, type Unit } from "../amounts/amount.ts";
+import { minorOfSum, sumOfMinor } from "../amounts/amount-sql.ts";
 import { inSpendingOrder, NEVER_MS, PAYING_FIELDS, type PayingRow } from "../ledger/balance.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";

@@ -7,7 +7,8 @@ import { all, type StatementRow } from "../../db/sql.ts";
 import { assert, invalidCursor } from "../../errors.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountJson, fromMinor, type Unit } from "../amounts/amount.ts";
+import { fromMinor, type Unit } from "../amounts/amount.ts";
+import { amountJson } from "../amounts/amount-sql.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import { authorName, authorNames } from "../ledger/author.ts";
 import {

@@ -2,7 +2,7 @@ import { and, between, eq, sql } from "drizzle-orm";
 import { asInteger, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger, creditRefunds, type Minor } from "../../db/schema.ts";
 import type { StatementRow } from "../../db/sql.ts";
-import { addFractions, type Fraction, ONE, ZERO } from "../amounts/amount.ts";
+import { addFractions, type Fraction, ONE, ZERO } from "../amounts/fraction.ts";
 import { accountOfWrite, accountQuery, type WriteContext } from "../ledger/account.ts";
 import { isBalanceOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";
 

@@ -17,7 +17,8 @@ import { invalidCursor } from "../../errors.ts";
 import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { exactAmount, minorOfSum, sumOfMinor, UNITS, type Unit, type UnitAmounts } from "../amounts/amount.ts";
+import { exactAmount, UNITS, type Unit, type UnitAmounts } from "../amounts/amount.ts";
+import { minorOfSum, sumOfMinor } from "../amounts/amount-sql.ts";
 import { presentExpiry } from "../ledger/balance.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
 

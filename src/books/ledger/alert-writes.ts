@@ -13,7 +13,7 @@ import {
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { deliveryTimes, parseEndpoints, wantedMessages } from "../../webhooks/outbox.ts";
-import { amountOf } from "../amounts/amount.ts";
+import { amountOf } from "../amounts/amount-sql.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { type CreditMovement, isBalanceOfEntry, lastSeqOf } from "./insert-entries.ts";
 import {

@@ -1,6 +1,7 @@
 import type { Minor } from "../../db/schema.ts";
 import { assert } from "../../errors.ts";
-import { ceilDivide, type Fraction, type Quantities, reduceFraction, UNITS, type Unit } from "../amounts/amount.ts";
+import { ceilDivide, type Quantities, UNITS, type Unit } from "../amounts/amount.ts";
+import { type Fraction, reduceFraction } from "../amounts/fraction.ts";
 import { type MatchRule, rulesCover } from "../amounts/match.ts";
 
 /** The fields of a balance that burn-down needs. */

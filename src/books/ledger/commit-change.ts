@@ -9,7 +9,7 @@ import { personGuards, tombstoneSecretsIn } from "../../db/tombstones.ts";
 import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages, wantedMessages } from "../../webhooks/outbox.ts";
-import { amountJson } from "../amounts/amount.ts";
+import { amountJson } from "../amounts/amount-sql.ts";
 import { accountOfWrite, createAccount, type WriteContext, writingValues } from "./account.ts";
 import { alertWrites, rearmAlerts } from "./alert-writes.ts";
 import type { Change } from "./decision.ts";

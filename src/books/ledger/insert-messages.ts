@@ -16,7 +16,7 @@ import type { Statement } from "../../db/sql.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { deliver, deliveryTimes, insertMessagesOf, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
-import { amountOf } from "../amounts/amount.ts";
+import { amountOf } from "../amounts/amount-sql.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { debitsJson } from "./debits.ts";
 import { isBalanceOfEntry, lastSeqOf, seqOfEvent } from "./insert-entries.ts";

@@ -2,7 +2,7 @@ import { eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { names, type ValueOf } from "../../db/query.ts";
 import { alerts, creditBalances, expiryNotices, reservations } from "../../db/schema.ts";
-import { capSum } from "../amounts/amount.ts";
+import { capSum } from "../amounts/amount-sql.ts";
 import { passesFilter } from "../amounts/match.ts";
 import { isOpen } from "./hold.ts";
 import { eachLeg, isBalanceOfLeg, storedLeg } from "./stored-legs.ts";

@@ -2,15 +2,14 @@ import type { Minor } from "../../db/schema.ts";
 import {
   amountMinorMax,
   ceilDivide,
-  type Fraction,
   METER_MINOR_A_UNIT,
   MINOR_A_UNIT,
   type Quantities,
   toFraction,
   UNITS,
   type Unit,
-  ZERO,
 } from "../amounts/amount.ts";
+import { type Fraction, ZERO } from "../amounts/fraction.ts";
 import { globTest } from "../amounts/match.ts";
 
 /** The price of `units` of a meter, or of one where only an amount stands. */

@@ -29,7 +29,7 @@ import { all, batch } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
-import { minorOfSum, sumOfMinor } from "../amounts/amount.ts";
+import { minorOfSum, sumOfMinor } from "../amounts/amount-sql.ts";
 import { spanOfMonth } from "../ledger/calendar.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { isBalanceOfEntry, lastSeqOf } from "../ledger/insert-entries.ts";

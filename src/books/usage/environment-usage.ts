@@ -7,7 +7,8 @@ import { batch } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { Mode, SystemCtx } from "../../runtime.ts";
-import { carriedSums, type UnitAmounts } from "../amounts/amount.ts";
+import type { UnitAmounts } from "../amounts/amount.ts";
+import { carriedSums } from "../amounts/amount-sql.ts";
 import type { MeterAmounts } from "../amounts/meters.ts";
 import { addMeterSum, eachMeter, METERS_OF_GROUPS_MAX, onceARow, sumOfDayMeters } from "./meter-sums.ts";
 import {

@@ -1,6 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { exactAmount, minorOfSum, partsOf, partsOfThousandths } from "../amounts/amount.ts";
+import { exactAmount } from "../amounts/amount.ts";
+import { minorOfSum, partsOf, partsOfThousandths } from "../amounts/amount-sql.ts";
 import { type MeterAmounts, meterThousandths, readSentMeters } from "../amounts/meters.ts";
 
 // Sums of meters by name (PR6). A sum of thousandths has two parts, as sums of amounts have: the upper bits and the lower 26.

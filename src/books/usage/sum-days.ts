@@ -7,7 +7,7 @@ import { all, batch, type Db, type StatementRow } from "../../db/sql.ts";
 import { usageSummed } from "../../db/views.ts";
 import { DAY_MS, MINUTE_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
-import { partsOfMinor } from "../amounts/amount.ts";
+import { partsOfMinor } from "../amounts/amount-sql.ts";
 import { readStoredLegs } from "../ledger/stored-legs.ts";
 import { addDaySums, addTotals, DAY_COLUMNS, SUMMED_IN_PARTS, SUMS, TOTAL_COLUMNS } from "./add-sums.ts";
 import { addSentMeters, type DayMeters } from "./meter-sums.ts";

@@ -7,7 +7,8 @@ import type { StatementRow } from "../../db/sql.ts";
 import { assert } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { SystemCtx } from "../../runtime.ts";
-import { carriedSums, exactAmount, minorOfSum, type Unit } from "../amounts/amount.ts";
+import { exactAmount, type Unit } from "../amounts/amount.ts";
+import { carriedSums, minorOfSum } from "../amounts/amount-sql.ts";
 import { presentMeterSums } from "./meter-sums.ts";
 import { presentAmounts } from "./usage-groups.ts";
 

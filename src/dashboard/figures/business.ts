@@ -1,5 +1,5 @@
 import { and, eq, gt, isNotNull, isNull, lt, not, or, sql } from "drizzle-orm";
-import { partsOf } from "../../books/amounts/amount.ts";
+import { partsOf } from "../../books/amounts/amount-sql.ts";
 import {
   asInteger,
   assignments,

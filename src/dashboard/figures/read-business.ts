@@ -1,5 +1,6 @@
 import { and, desc, eq, isNotNull, sql } from "drizzle-orm";
-import { amountOfMinor, exactAmount, minorOfSum, UNITS, type Unit } from "../../books/amounts/amount.ts";
+import { amountOfMinor, exactAmount, UNITS, type Unit } from "../../books/amounts/amount.ts";
+import { minorOfSum } from "../../books/amounts/amount-sql.ts";
 import { computed, drizzle, fields, query, scalar, type ValueOf } from "../../db/query.ts";
 import { businessFigures, businessWalks } from "../../db/schema.ts";
 import { batch, type StatementRow } from "../../db/sql.ts";

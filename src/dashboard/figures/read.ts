@@ -1,15 +1,7 @@
 import { and, between, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import {
-  amountOfMinor,
-  exactAmount,
-  fromMinor,
-  minorOfSum,
-  partsOf,
-  sumOfMinor,
-  UNITS,
-  type Unit,
-} from "../../books/amounts/amount.ts";
+import { amountOfMinor, exactAmount, fromMinor, UNITS, type Unit } from "../../books/amounts/amount.ts";
+import { minorOfSum, partsOf, sumOfMinor } from "../../books/amounts/amount-sql.ts";
 import { readStoredLegs } from "../../books/ledger/stored-legs.ts";
 import type { ActivityKind } from "../../db/count-activity.ts";
 import { computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
