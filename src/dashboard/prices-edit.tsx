@@ -1,7 +1,8 @@
 import type { Context } from "hono";
 import { newPriceList } from "../api/prices/price-rules.ts";
+import { setPrices } from "../books/prices/change-prices.ts";
 import { type CostRule, type PriceRule, unreachableRules } from "../books/prices/price.ts";
-import { listPriceLists, readPriceList, setPrices } from "../books/prices/price-lists.ts";
+import { listPriceLists, readPriceList } from "../books/prices/price-lists.ts";
 import { previewList } from "../books/usage/preview-list.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { deletePriceList } from "../../books/prices/price-lists.ts";
+import { deletePriceList } from "../../books/prices/change-prices.ts";
 import { mode } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { words } from "../../lib/words.ts";

@@ -1,4 +1,4 @@
-import { setPrices } from "../../books/prices/price-lists.ts";
+import { setPrices } from "../../books/prices/change-prices.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
