@@ -1,21 +1,10 @@
-import type { Minor } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
-import { assert, invalid, PurserError } from "../../errors.ts";
+import { assert, invalid } from "../../errors.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import type { Quantities } from "../amounts/amount.ts";
 import { isUnstated } from "../amounts/given-quantities.ts";
-import { meterThousandths, type SentMeters } from "../amounts/meters.ts";
-import {
-  type CostRule,
-  costUsage,
-  type MeteredUsage,
-  type Price,
-  type PriceRule,
-  prepareCosts,
-  preparePrices,
-  priceUsage,
-} from "./price.ts";
+import { meterThousandths } from "../amounts/meters.ts";
+import { type CostRule, type MeteredUsage, type PriceRule, prepareCosts, preparePrices, priceUsage } from "./price.ts";
 import {
   inForceBy,
   type PinnedVersion,
@@ -28,24 +17,7 @@ import {
   type VersionRow,
   versionMemoryOf,
 } from "./price-versions.ts";
-
-/** A usage as it was sent: with meters or, if these are undefined, with quantities. */
-export interface UnpricedUsage {
-  readonly event: string;
-  readonly model?: string | undefined;
-  readonly quantities?: Quantities | undefined;
-  readonly meters?: SentMeters | undefined;
-}
-
-/** The quantities of a usage, and how they came about. The other fields are null where quantities were sent. */
-export interface PricedUsage {
-  readonly quantities: Quantities;
-  readonly meters: SentMeters | null;
-  readonly priceVersion: number | null;
-  readonly costMinor: Minor | null;
-  /** The place of the rule that gave the quantity of each unit. */
-  readonly rules: Extract<Price, { kind: "priced" }>["rules"];
-}
+import { needsPrice, noPriceFor, type PricedUsage, priced, priceNotFound, type UnpricedUsage } from "./priced-usage.ts";
 
 /** The account's state on which a price depends. */
 interface PricesAtRead {
@@ -111,10 +83,6 @@ export async function withPrices<Answer>(
 }
 
 const NO_VERSION: PriceBase = { version: null, mayHaveLater: false };
-
-/** Returns whether the price list decides about a usage: it has meters, or nothing that says how much it was. */
-export const needsPrice = ({ meters, quantities }: UnpricedUsage): boolean =>
-  meters !== undefined || (quantities !== undefined && isUnstated(quantities));
 
 /** The prices of an environment, as one call reads them. It keeps the versions that it has seen until it ends. */
 export class Prices {
@@ -297,42 +265,4 @@ export class Prices {
     }
     for (const { key } of open) this.#repaired.set(key, null);
   }
-}
-
-const noPriceFor = ({ meters }: MeteredUsage): Extract<Price, { kind: "missing" }> => ({
-  ...{ kind: "missing", unit: null },
-  meters: [...meters].filter(([, thousandths]) => thousandths > 0n).map(([name]) => name),
-});
-
-function priced(
-  usage: UnpricedUsage,
-  meters: SentMeters,
-  metered: MeteredUsage,
-  version: PriceVersion | null,
-  price: Price,
-): PricedUsage {
-  if (price.kind === "missing" || version === null) throw priceNotFound(usage, price);
-  if (price.kind === "too_large") {
-    throw invalid("meters", `cost more than the largest amount of \`${price.unit}\` by the price list`);
-  }
-  const { quantities, rules } = price;
-  return {
-    ...{ quantities, meters, priceVersion: version.version, rules },
-    costMinor: costUsage(version.costs, metered),
-  };
-}
-
-/** Returns `price_not_found` (404), with the meters that have no price (PR4). */
-function priceNotFound({ event, model }: UnpricedUsage, price: Price): PurserError {
-  assert(price.kind === "missing", "only a missing price is not found");
-  const { unit, meters } = price;
-  const message =
-    unit === null
-      ? "No rule of the price list matches this event. Nothing is recorded; the same id may be sent again once there is a price."
-      : `The rule of the price list for \`${unit}\` that matches this event does not name each of its meters. Nothing is recorded; the ` +
-        "same id may be sent again once there is a price.";
-  return new PurserError("price_not_found", message, {
-    param: "meters",
-    details: { event, model: model ?? null, meters, ...(unit === null ? {} : { unit }) },
-  });
 }

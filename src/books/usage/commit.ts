@@ -13,7 +13,8 @@ import { payersOfCommit } from "../ledger/settle.ts";
 import { selectBalancesForCommit } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/count-usage.ts";
-import { needsPrice, withPrices } from "../prices/prices-in-force.ts";
+import { needsPrice } from "../prices/priced-usage.ts";
+import { withPrices } from "../prices/prices-in-force.ts";
 import { assertNotAhead, insufficientCredits, noteIfRejected, warnOfQuantities } from "./plan.ts";
 import {
   asHold,

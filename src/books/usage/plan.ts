@@ -27,7 +27,8 @@ import { apply, changesOfHolds, settle } from "../ledger/settle.ts";
 import { selectDueLegs, selectNewestUnspendable, selectPayingOrChargeable } from "../ledger/spendable-balances.ts";
 import { rejectingLimits, type UsageOfMember } from "../limits/count-usage.ts";
 import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/read-user-limits.ts";
-import { type PricedUsage, type Prices, withPrices } from "../prices/prices-in-force.ts";
+import type { PricedUsage } from "../prices/priced-usage.ts";
+import { type Prices, withPrices } from "../prices/prices-in-force.ts";
 import { announceMissingPrices } from "./announce-missing-prices.ts";
 
 /** The quantities of a usage, and how they came about, in the form of the API. */

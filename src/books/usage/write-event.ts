@@ -47,7 +47,7 @@ import { memberOfReservation, memberOfWrite } from "../ledger/payer-members.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { planDebit, settleHold } from "../ledger/settle.ts";
 import { debitsField } from "../ledger/stored-legs.ts";
-import type { PricedUsage } from "../prices/prices-in-force.ts";
+import type { PricedUsage } from "../prices/priced-usage.ts";
 import { quantitiesField } from "./describe-events.ts";
 import { type EventSentAgain, isSameEvent } from "./erased-request.ts";
 
