@@ -3,7 +3,7 @@ import { asInteger, computed, drizzle, fields, names, query, read, type ValueOf 
 import { environments, stripeSettings, webhookEndpoints } from "../db/schema.ts";
 import { all, batch, type StatementRow } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { openSealed, readSealPrefix, sealedTexts, sealText } from "../lib/seal.ts";
+import { openSealed, readSealPrefix, SEALED_TEXT_PATTERN, sealText } from "../lib/seal.ts";
 import type { CronCtx, CronPart, Environment, SystemCtx } from "../runtime.ts";
 import type { Settings } from "../settings.ts";
 
@@ -148,7 +148,7 @@ async function resealStatement(root: SystemCtx, { column, id, text, ...environme
   const purpose = column === "webhook_previous" ? "webhook" : column;
   const context = { purpose, environment } satisfies SecretContext;
   let newText = text;
-  for (const [sealed] of text.matchAll(sealedTexts)) {
+  for (const [sealed] of text.matchAll(SEALED_TEXT_PATTERN)) {
     if (sealed.startsWith(mark))
       newText = newText.replace(sealed, await sealSecret(root, context, await openSecret(root, context, sealed)));
   }

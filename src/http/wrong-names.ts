@@ -13,7 +13,8 @@ export const REFERENCE = "reference ref orderId paymentId chargeId invoiceId";
 export const KEY = "id uuid key idempotencyKey idempotencyId requestId transactionId messageId";
 export const TEXT = "note notes comment description memo text metadata meta data reason";
 export const TIME = "timestamp time date at ts createdAt eventTime";
-export const EXPIRY = "expires expiry expiration expireAt expiresIn expiresInSeconds expiresInDays validUntil ttl";
+export const EXPIRY_NAMES =
+  "expires expiry expiration expireAt expiresIn expiresInSeconds expiresInDays validUntil ttl";
 export const EVERY_NAMES = "interval period frequency recurrence window cycle";
 export const RULES = "match rule rules filter filters event events model models";
 export const BELOW = "threshold amount percent limit value when";
@@ -60,7 +61,7 @@ export const settingNames = {
 export const itemNames = { amount: "quantity value credits", matches: RULES };
 export const packNames = {
   packName: "name title",
-  defaultExpiryDays: `expiresAt expiryDays validDays ${EXPIRY}`,
+  defaultExpiryDays: `expiresAt expiryDays validDays ${EXPIRY_NAMES}`,
   '!write what the pack grants into `items`, such as `[{ amount: 1000, unit: "tokens" }]`':
     "amount quantity credits tokens count seconds cents",
   "!a pack has no price: your payment provider has it": "price priceId amountPaid currency",

@@ -2,7 +2,7 @@ import { decodeBase64url, encodeBase64url } from "./encoding.ts";
 
 const SEALED_FORM = /^v1\.([\w-]{8})\.([\w-]{16})\.([\w-]+)$/;
 /** A pattern that finds the sealed texts within a text. */
-export const sealedTexts = /v1\.[\w-]{8}\.[\w-]{16}\.[\w-]+/g;
+export const SEALED_TEXT_PATTERN = /v1\.[\w-]{8}\.[\w-]{16}\.[\w-]+/g;
 const IV_BYTES = 12;
 const KEY_ID_BYTES = 6;
 

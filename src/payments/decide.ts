@@ -15,7 +15,7 @@ import { deriveMoney } from "./money.ts";
 import {
   type Effect,
   type Granting,
-  grantsOf,
+  grantsToAccount,
   newGrant,
   planChanges,
   planEffect,
@@ -140,7 +140,7 @@ export function decideChanges(
   { state, account }: AccountInput,
   storing: Storing,
 ): Decision<true> {
-  const changes = planChanges(state, grantsOf(state, account.accountId));
+  const changes = planChanges(state, grantsToAccount(state, account.accountId));
   if (changes.length === 0) return replay(true);
   const moved = balancesOf(changes, state.grants);
   const outcome = changes.some(({ isMore }) => isMore) ? ("taken" as const) : ("restored" as const);

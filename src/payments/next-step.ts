@@ -66,7 +66,7 @@ export function nextStep(
   const userId = rejection === null ? (offers.find((offer) => offer.userId !== null)?.userId ?? null) : null;
   const accounts = new Map(state.grants.map((grant) => [grant.accountId, grant.userId]));
   const pending = [...accounts].filter(
-    ([accountId, user]) => user !== userId && planChanges(state, grantsOf(state, accountId)).length > 0,
+    ([accountId, user]) => user !== userId && planChanges(state, grantsToAccount(state, accountId)).length > 0,
   );
   const [first] = pending;
   if (first !== undefined) {
@@ -83,7 +83,7 @@ export function nextStep(
     : storeChanges(state, offers, rejection);
 }
 
-export const grantsOf = ({ grants }: PaymentState, accountId: number | null) =>
+export const grantsToAccount = ({ grants }: PaymentState, accountId: number | null) =>
   grants.filter((grant) => grant.accountId === accountId);
 
 /** Whether an invoice that is not stored yet offers nothing. */

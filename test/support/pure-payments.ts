@@ -3,7 +3,7 @@ import type { PaymentBalanceChange } from "../../src/books/ledger/insert-clawbac
 import { newPayer, type Payer, payerAfter } from "../../src/payments/carry.ts";
 import { deriveMoney } from "../../src/payments/money.ts";
 import {
-  grantsOf,
+  grantsToAccount,
   newGrant,
   nextStep,
   offersNow,
@@ -77,7 +77,7 @@ export function takePurely(books: PureAccounts, shop: PureShop, change: PaymentC
       return;
     }
     if (step.kind === "adjust") {
-      const changes = planChanges(state, grantsOf(state, step.accountId));
+      const changes = planChanges(state, grantsToAccount(state, step.accountId));
       store(books, state, statusOfKnown(state), null, payer);
       applyChanges(books, changes);
     }

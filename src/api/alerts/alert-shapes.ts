@@ -11,11 +11,21 @@ export const alertParams = lazy(() =>
   z.object({ appId, alertId: z.string().meta(words("The id of the alert, `alr_…`.", "alr_7hNc4kR9wZ2yTfBq8mLx3D")) }),
 );
 
-export const newAlert = { mode: "live", name: "Nearly used up", unit: "tokens", below: { percent: 20 } } as const;
+export const exampleNewAlert = {
+  mode: "live",
+  name: "Nearly used up",
+  unit: "tokens",
+  below: { percent: 20 },
+} as const;
 
-export const alert = { alertId: "alr_7hNc4kR9wZ2yTfBq8mLx3D", event: null, createdAt: EXAMPLE.createdAt, ...newAlert };
+export const exampleAlert = {
+  alertId: "alr_7hNc4kR9wZ2yTfBq8mLx3D",
+  event: null,
+  createdAt: EXAMPLE.createdAt,
+  ...exampleNewAlert,
+};
 
-export const notices = { mode: "live" as const, days: [30, 7, 1] };
+export const exampleNotices = { mode: "live" as const, days: [30, 7, 1] };
 
 /** Loads the alert of the path, by which a key's rights are judged. */
 export const loadAlert = (admin: AdminCtx, path: { readonly appId: string; readonly alertId: string }) =>

@@ -6,7 +6,7 @@ import { BELOW } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { alert, alertOutput, alertParams, below, checkBelow, loadAlert } from "./alert-shapes.ts";
+import { alertOutput, alertParams, below, checkBelow, exampleAlert, loadAlert } from "./alert-shapes.ts";
 
 export const changeAlertInput = lazy(() =>
   z
@@ -37,7 +37,7 @@ export default operation({
       "Changes the fields that you send; the unit cannot change. The alert starts again like a new one, so it may " +
       "fire again for users for whom it has fired before.",
     returns: "The alert.",
-    example: () => ({ body: { below: { percent: 10 } }, output: { ...alert, below: { percent: 10 } } }),
+    example: () => ({ body: { below: { percent: 10 } }, output: { ...exampleAlert, below: { percent: 10 } } }),
   }),
   handler: ({ admin, row }, { body }) => changeAlert(admin, row, body),
 });

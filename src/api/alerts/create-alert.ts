@@ -9,7 +9,7 @@ import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { alert, alertOutput, below, checkBelow, newAlert } from "./alert-shapes.ts";
+import { alertOutput, below, checkBelow, exampleAlert, exampleNewAlert } from "./alert-shapes.ts";
 
 const newAlertInput = () =>
   z.strictObject({
@@ -63,7 +63,7 @@ export default operation({
       "threshold. It fires again only after a grant, a restored payment or an adjustment has raised them to the " +
       "threshold.",
     returns: "The alert.",
-    example: () => ({ body: newAlert, output: alert }),
+    example: () => ({ body: exampleNewAlert, output: exampleAlert }),
   }),
   handler: (admin, { params, body }) => createAlert(admin, params.appId, body),
 });

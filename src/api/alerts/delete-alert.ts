@@ -2,7 +2,7 @@ import { deleteAlert } from "../../books/alerts/update-alert.ts";
 
 import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
-import { alert, alertOutput, alertParams, loadAlert } from "./alert-shapes.ts";
+import { alertOutput, alertParams, exampleAlert, loadAlert } from "./alert-shapes.ts";
 
 export default operation({
   id: "deleteAlert",
@@ -16,7 +16,7 @@ export default operation({
     summary: "Delete an alert",
     description: "Deletes the alert. It sends no more messages.",
     returns: "The deleted alert.",
-    example: () => ({ output: alert }),
+    example: () => ({ output: exampleAlert }),
   }),
   handler: ({ admin, row }) => deleteAlert(admin, row),
 });

@@ -6,7 +6,7 @@ import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { expiryNoticesOutput, notices } from "./alert-shapes.ts";
+import { exampleNotices, expiryNoticesOutput } from "./alert-shapes.ts";
 
 export default operation({
   id: "getExpiryNotices",
@@ -21,7 +21,7 @@ export default operation({
     summary: "Get when notices of expiry are sent",
     description: "Returns the setting of one mode.",
     returns: "The setting.",
-    example: () => ({ output: { appId: EXAMPLE.appId, ...notices } }),
+    example: () => ({ output: { appId: EXAMPLE.appId, ...exampleNotices } }),
   }),
   handler: (admin, { params, query }) => readExpiryNotices(admin, params.appId, query.mode),
 });

@@ -6,7 +6,7 @@ import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams } from "../common.ts";
 import { operation } from "../operation.ts";
-import { alert, alertOutput } from "./alert-shapes.ts";
+import { alertOutput, exampleAlert } from "./alert-shapes.ts";
 
 export default operation({
   id: "listAlerts",
@@ -21,7 +21,7 @@ export default operation({
     summary: "List alerts",
     description: "Returns the alerts of one mode, oldest first.",
     returns: "The alerts.",
-    example: () => ({ output: { alerts: [alert] } }),
+    example: () => ({ output: { alerts: [exampleAlert] } }),
   }),
   handler: (admin, { params, query }) => listAlerts(admin, params.appId, query.mode),
 });

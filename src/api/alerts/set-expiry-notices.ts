@@ -6,7 +6,7 @@ import { words } from "../../lib/words.ts";
 import { administration } from "../access.ts";
 import { appParams, EXAMPLE } from "../common.ts";
 import { operation } from "../operation.ts";
-import { expiryNoticesOutput, notices } from "./alert-shapes.ts";
+import { exampleNotices, expiryNoticesOutput } from "./alert-shapes.ts";
 
 const NOTICES_MAX = 10;
 
@@ -38,7 +38,7 @@ export default operation({
       "setting. There is no notice for a time before the grant, before the number was set, or before the first " +
       "endpoint was created.",
     returns: "The setting.",
-    example: () => ({ body: notices, output: { appId: EXAMPLE.appId, ...notices } }),
+    example: () => ({ body: exampleNotices, output: { appId: EXAMPLE.appId, ...exampleNotices } }),
   }),
   handler: (admin, { params, body }) => setExpiryNotices(admin, params.appId, body),
 });

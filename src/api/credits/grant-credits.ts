@@ -3,7 +3,7 @@ import { grantPack } from "../../books/credits/grant.ts";
 import { RECURRING_REF } from "../../books/ledger/plan-periods.ts";
 import { anyNumber, freeText, identifier, timestamp, userId } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
-import { EXPIRY, KEY, PACK, REFERENCE, TEXT, USER_NAMES } from "../../http/wrong-names.ts";
+import { EXPIRY_NAMES, KEY, PACK, REFERENCE, TEXT, USER_NAMES } from "../../http/wrong-names.ts";
 import { words } from "../../lib/words.ts";
 import { secretKey } from "../access.ts";
 import { EXAMPLE } from "../common.ts";
@@ -49,7 +49,7 @@ export const grantInput = lazy(() =>
         quantity: "amount value qty credits units tokens count seconds cents",
         "!the pack has its unit": "unit",
         externalRef: `${REFERENCE} ${KEY}`,
-        expiresAt: EXPIRY,
+        expiresAt: EXPIRY_NAMES,
         notes: TEXT,
       },
     }),

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { matchRule, unit } from "../../books/amounts/amount-fields.ts";
-import { createLimit, hasTimeZone, rejectAmount } from "../../books/limits/limits.ts";
+import { createLimit, followsCalendar, rejectAmount } from "../../books/limits/limits.ts";
 import { mode, timeZoneName } from "../../http/fields.ts";
 import { lazy } from "../../http/lazy.ts";
 import { EVERY_NAMES, RULES } from "../../http/wrong-names.ts";
@@ -59,7 +59,7 @@ export const createLimitInput = lazy(() =>
         ),
     })
     .superRefine(({ unit, amount, every, timeZone }, context) => {
-      if (timeZone !== undefined && !hasTimeZone(every)) {
+      if (timeZone !== undefined && !followsCalendar(every)) {
         const message = "applies only to windows of a day, a week or a month";
         context.addIssue({ code: "custom", path: ["timeZone"], message });
       }

@@ -69,11 +69,11 @@ function dataOfChanges(account: SQL): SQL {
     'taken', ${amountOf(sql`-${deltaMinor}`, unit)}, 'short', ${amountOf(short, unit)}, 'remaining', ${remaining})`;
   // In a subquery of its own, so that SQLite does not read the message anew for each of its changes.
   const before = sql`SELECT ${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)
-    - json_array_length(m.value -> 'changes') AS seq`;
+    - json_array_length(m.value -> 'changes') AS place`;
   return sql`json_set(m.value -> 'data', '$.balances', json((
   SELECT json_group_array(iif(t.value ->> 'dueMinor' IS NULL, ${moved}, ${taken}) ORDER BY ${creditLedger.seq})
   FROM (${before}) AS before CROSS JOIN json_each(m.value -> 'changes') AS t
-    CROSS JOIN ${creditLedger} ON ${creditLedger.accountId} = ${account} AND ${creditLedger.seq} = before.seq + 1 + t.key
+    CROSS JOIN ${creditLedger} ON ${creditLedger.accountId} = ${account} AND ${creditLedger.seq} = before.place + 1 + t.key
 )))`;
 }
 

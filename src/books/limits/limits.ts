@@ -40,7 +40,7 @@ export interface UsageLimitOutput {
 }
 
 /** Returns whether windows follow the calendar of a time zone: those of a day or longer (TZ1). */
-export const hasTimeZone = (every: WindowLength): boolean => every !== "minute" && every !== "hour";
+export const followsCalendar = (every: WindowLength): boolean => every !== "minute" && every !== "hour";
 
 /** The error text for an amount of a unit, to follow the field's name. Null when the amount is valid. */
 export function rejectAmount(unit: Unit, amount: number): string | null {
@@ -183,7 +183,7 @@ export async function createLimit(
   assert(amount !== null, "the schema accepts only a whole number of minor units");
   const auditEntry = newAuditEntry(admin, { appId, action: "usage_limit.created", target: limitId, details: { mode } });
   const nowMs = timesOf(environment.clock, admin).now();
-  const timeZone = hasTimeZone(every) ? (input.timeZone ?? UTC.timeZone) : null;
+  const timeZone = followsCalendar(every) ? (input.timeZone ?? UTC.timeZone) : null;
   const utcOffsetMs = timeZone === null ? 0 : offsetMsAt({ timeZone, utcOffsetMs: 0 }, admin.now());
   const values = {
     ...key,

@@ -135,7 +135,7 @@ const REPAIR_VERSIONS_MAX = 500;
 
 type AfterVersion = ListOfEnvironment & { fromMs: number; after: number; nowMs: number };
 /** The next versions that took force after one, in this order, until now. Without costs: only the version that is found needs them. */
-export const selectLater = query((value: ValueOf<AfterVersion>) => {
+export const selectLaterVersions = query((value: ValueOf<AfterVersion>) => {
   const inOrder = sql`${later.effectiveAtMs}, ${later.version}`;
   // The texts are read after the versions are chosen, because a window function would copy each of them.
   const next = sql`(SELECT ${later.version} AS number, sum(octet_length(${later.rules})) OVER (ORDER BY ${inOrder}) AS read_so_far

@@ -12,7 +12,7 @@ import {
   selectByNumber,
   selectInForceAt,
   selectInForceOnce,
-  selectLater,
+  selectLaterVersions,
   VERSIONS_A_READ,
   type VersionRow,
   versionMemoryOf,
@@ -252,7 +252,7 @@ export class Prices {
     let open = repairs;
     while (open.length > 0) {
       const position = { fromMs: last.effectiveAtMs, after: last.version, nowMs };
-      const rows = await all(db, selectLater({ environmentId: environment.id, ...position }));
+      const rows = await all(db, selectLaterVersions({ environmentId: environment.id, ...position }));
       for (const row of rows) {
         if (open.length === 0) break;
         const rules = preparePrices(JSON.parse(row.rules) as PriceRule[]);
