@@ -207,12 +207,7 @@ const auditList: Resource<ShownAuditEntry> = {
     };
   },
   empty: "No actions here.",
-  foot: (_, { form, list }) =>
-    list.nextCursor !== null && AUDIT_FILTERS.some((name) => textField(form, name) !== undefined) ? (
-      <p class="soft">
-        This page searched {amountText(SEARCHED_AUDIT_ENTRIES_MAX)} actions. Older pages may have more.
-      </p>
-    ) : null,
+  searched: [SEARCHED_AUDIT_ENTRIES_MAX, "actions"],
 };
 
 export const auditRoutes = listRoutes(auditList);

@@ -4,7 +4,7 @@ import type { ShownBalance } from "../books/credits/read-balance.ts";
 import type { BalanceStatus } from "../books/ledger/balance.ts";
 import { balanceColumn, remainingColumn, tagColumn, textColumn, timeColumn } from "./columns.tsx";
 import { Tag } from "./components.tsx";
-import { createDashboardRoutes, type Form, type PageContext, parseForm, textField, timeField } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext, parseForm, timeField } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { ReferenceLink, UserLink } from "./links.tsx";
 import { packChoices } from "./packs.tsx";
@@ -53,10 +53,7 @@ const balancesList: Resource<ShownBalance> = {
     };
   },
   empty: "No balances here.",
-  foot: (_, { form, list }) =>
-    list.nextCursor !== null && ["status", "packId", "reference"].some((name) => textField(form, name)) ? (
-      <p class="soft">This page searched {amountText(SEARCHED_BALANCES_MAX)} balances. Older pages may have more.</p>
-    ) : null,
+  searched: [SEARCHED_BALANCES_MAX, "balances"],
 };
 
 type PastBalance = Awaited<ReturnType<typeof listBalancesAsOf>>["balances"][number];

@@ -53,7 +53,7 @@ export interface ShownList<Row> {
   readonly sorted: (ListSort<Row> & { readonly total: number; readonly isTruncated: boolean }) | null;
 }
 
-const PAGE_ROWS = 50;
+export const LIST_PAGE_ROWS = 50;
 /** To sort or save a list, this many rows are read at once, and at most this many times. */
 const READ_ROWS = 500;
 const READ_PAGES_MAX = 20;
@@ -126,13 +126,13 @@ export async function readShownList<Row, View>(
   const sort = readSort(form, columns);
   if (sort === null) {
     const cursor = textField(form, "cursor");
-    return { ...(await read({ limit: PAGE_ROWS, cursor })), isLater: cursor !== undefined, sorted: null };
+    return { ...(await read({ limit: LIST_PAGE_ROWS, cursor })), isLater: cursor !== undefined, sorted: null };
   }
   const { rows, isTruncated } = await readFirstRows(read);
   // The list may have become shorter since the link to its last page was shown.
-  const page = Math.min(sort.page, Math.max(1, Math.ceil(rows.length / PAGE_ROWS)));
+  const page = Math.min(sort.page, Math.max(1, Math.ceil(rows.length / LIST_PAGE_ROWS)));
   return {
-    rows: sortRows(rows, sort).slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS),
+    rows: sortRows(rows, sort).slice((page - 1) * LIST_PAGE_ROWS, page * LIST_PAGE_ROWS),
     nextCursor: null,
     isLater: page > 1,
     sorted: { ...sort, page, total: rows.length, isTruncated },
@@ -193,7 +193,7 @@ export const ListTable = <Row, View>(props: ListTableProps<Row, View>) => {
       ...(typeof head === "string" ? { text: head, isNumber: false } : { text: head.number, isNumber: true }),
     };
   });
-  const isMore = sorted !== null && sorted.page * PAGE_ROWS < sorted.total;
+  const isMore = sorted !== null && sorted.page * LIST_PAGE_ROWS < sorted.total;
   const page = (number: number) =>
     sorted === null ? "" : hrefOf({ sort: sorted.name, order: sorted.order, page: `${number}` });
   return (

@@ -2,7 +2,7 @@ import type { Child } from "hono/jsx";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, type FilledForm, FormContext, Hidden } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext } from "./form.ts";
-import { queryString } from "./format.tsx";
+import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { csvFile, type ListColumn, type ListPage, ListTable, readShownList, type ShownList } from "./list.tsx";
 import type { Section } from "./shell.tsx";
@@ -28,16 +28,20 @@ interface Around<Row, More> {
   readonly first: ListAnswer<Row, More> | null;
   readonly rejection: PurserError | undefined;
 }
-type AroundPart<Row, More> = (c: PageContext, around: Around<Row, More>) => Child | Promise<Child>;
+export type AroundPart<Row, More = unknown> = (c: PageContext, around: Around<Row, More>) => Child | Promise<Child>;
 
 /** A list of the dashboard, declared: its page and its CSV file are made of this alone. */
 export interface Resource<Row, More = unknown> {
-  /** The path within the application or from the root, and the name of the CSV file. */
+  /** The path within the application or from the root. Parameters such as `:webhookId` are those of the request. */
   readonly path: string;
+  /** The path and name of the CSV file, without `.csv`. By default the path of the page. */
+  readonly file?: string;
   readonly title: string | ((form: Form) => string);
   readonly section?: Section;
   /** The name of the table, if it is not the title. */
   readonly label?: string;
+  /** The head of the list's card, on a page with other cards. */
+  readonly heading?: string;
   /** Says what the list has, above it. */
   readonly about?: Child | ((c: PageContext, form: Form) => Child);
   readonly columns: readonly ListColumn<Row, PageContext>[] | ((form: Form) => readonly ListColumn<Row, PageContext>[]);
@@ -53,6 +57,8 @@ export interface Resource<Row, More = unknown> {
   readonly empty: Child | ((form: Form, list: ShownList<Row>) => Child);
   /** The texts of the links to other pages. */
   readonly words?: readonly [first: string, next: string];
+  /** How many of which rows a page searches for those that pass the filters. Older pages may have more. */
+  readonly searched?: readonly [rowsMax: number, rows: string];
   /** The texts after an action. */
   readonly notices?: Readonly<Record<string, string>>;
   /** Buttons beside the title. */
@@ -75,6 +81,10 @@ const formOf = <Row, More>({ defaults }: Resource<Row, More>, c: PageContext): F
   ...defaults?.(c),
   ...Object.fromEntries(Object.entries(c.req.query()).filter(([, text]) => text !== "")),
 });
+
+/** Returns a path with the parameters of the request. */
+const filledPath = (c: PageContext, path: string): string =>
+  path.replaceAll(/:(\w+)/g, (_, name) => encodeURIComponent(c.req.param(name) ?? ""));
 
 const columnsOf = <Row, More>({ columns }: Resource<Row, More>, form: Form) =>
   typeof columns === "function" ? columns(form) : columns;
@@ -102,7 +112,7 @@ const FilterForm = ({ action, filters, ...filled }: FilledForm & { action: strin
 
 /** Shows a resource's list, after a rejected form with the rejection. */
 export async function listPage<Row, More>(c: PageContext, resource: Resource<Row, More>, rejection?: PurserError) {
-  const { path, section, empty, words, about, notices = {}, actions } = resource;
+  const { path, file = path, section, heading, empty, words, about, searched, notices = {}, actions } = resource;
   const form = formOf(resource, c);
   const columns = columnsOf(resource, form);
   const filters = typeof resource.filters === "function" ? await resource.filters(c, form) : (resource.filters ?? []);
@@ -122,7 +132,7 @@ export async function listPage<Row, More>(c: PageContext, resource: Resource<Row
     ...resource.kept?.(form, first),
   };
   const hrefOf = (to: string) => (fields: Readonly<Record<string, string>>) =>
-    `${pathIn(c, to)}${queryString({ ...kept, ...fields })}`;
+    `${pathIn(c, filledPath(c, to))}${queryString({ ...kept, ...fields })}`;
   const title = typeof resource.title === "function" ? resource.title(form) : resource.title;
   return page(
     c,
@@ -136,8 +146,9 @@ export async function listPage<Row, More>(c: PageContext, resource: Resource<Row
     <>
       {await resource.above?.(c, around)}
       <section class="card">
+        {heading !== undefined && <h2>{heading}</h2>}
         {about !== undefined && <p class="soft">{typeof about === "function" ? about(c, form) : about}</p>}
-        <FilterForm action={pathIn(c, path)} filters={filters} form={form} rejection={found.rejection} />
+        <FilterForm action={pathIn(c, filledPath(c, path))} filters={filters} form={form} rejection={found.rejection} />
         <ListTable
           label={resource.label ?? title}
           columns={columns}
@@ -145,9 +156,16 @@ export async function listPage<Row, More>(c: PageContext, resource: Resource<Row
           view={c}
           empty={typeof empty === "function" ? empty(form, list) : empty}
           hrefOf={hrefOf(path)}
-          csvHrefOf={hrefOf(`${path}.csv`)}
+          csvHrefOf={hrefOf(`${file}.csv`)}
           {...(words === undefined ? {} : { words })}
         />
+        {searched !== undefined &&
+          list.nextCursor !== null &&
+          filters.some(({ name, label }) => label && form[name]) && (
+            <p class="soft">
+              This page searched {amountText(searched[0])} {searched[1]}. Older pages may have more.
+            </p>
+          )}
         {await resource.foot?.(c, around)}
       </section>
       {await resource.below?.(c, around)}
@@ -160,7 +178,8 @@ export const listHandlers = <Row, More>(resource: Resource<Row, More>) => ({
   page: (c: PageContext) => listPage(c, resource),
   csv: (c: PageContext) => {
     const form = formOf(resource, c);
-    const name = resource.path.replace("/admin/apps", "apps").replaceAll("/", "-");
+    const { path, file = path } = resource;
+    const name = filledPath(c, file).replace("/admin/apps", "apps").replaceAll("/", "-");
     return csvFile(c, name, columnsOf(resource, form), resource.read(c, form));
   },
 });
@@ -168,6 +187,9 @@ export const listHandlers = <Row, More>(resource: Resource<Row, More>) => ({
 /** Returns the routes of a resource: its page, and its CSV file. */
 export function listRoutes<Row, More>(resource: Resource<Row, More>) {
   const { page, csv } = listHandlers(resource);
-  const path = resource.path.startsWith("/") ? resource.path.slice("/admin".length) : `/${resource.path}`;
-  return createDashboardRoutes().get(path, page).get(`${path}.csv`, csv);
+  const routeOf = (path: string) => (path.startsWith("/") ? path.slice("/admin".length) : `/${path}`);
+  const { path, file = path } = resource;
+  return createDashboardRoutes()
+    .get(routeOf(path), page)
+    .get(routeOf(`${file}.csv`), csv);
 }

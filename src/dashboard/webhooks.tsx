@@ -1,13 +1,12 @@
-import type { Context } from "hono";
 import { createWebhookInput } from "../api/webhooks/create-webhook.ts";
 import { type Attempt, type EndpointHealth, readHealth } from "../webhooks/delivery-page.ts";
-import type { WebhookOutput } from "../webhooks/endpoint.ts";
+import type { EndpointRow, WebhookOutput } from "../webhooks/endpoint.ts";
 import { createWebhook, listWebhooks } from "../webhooks/endpoints.ts";
 import { MESSAGE_TYPES } from "../webhooks/outbox.ts";
 import { menuColumn } from "./columns.tsx";
 import { Empty, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
@@ -50,7 +49,7 @@ export const HealthTag = ({ health }: { health: EndpointHealth }) => {
 };
 
 /** A form's action on an endpoint. Returns the path of the page that shows the result, without `webhooks`. */
-export type EndpointAction = (c: Context<DashboardEnv>, webhook: WebhookOutput) => Promise<string>;
+export type EndpointAction = (c: PageContext, row: EndpointRow) => Promise<string>;
 
 /** Returns the name under which `keepOnce` stores an endpoint's new secret. */
 export const secretOf = (webhookId: string): string => `webhook ${webhookId}`;
