@@ -188,8 +188,8 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, rejection
         title="Edit"
         about={
           <>
-            Send <code>credits.low</code> when a user has less than <BelowText of={alert} /> (reserved credits count). A
-            changed alert starts again, so it may fire again for users who are already below.
+            Triggered when a user has less than <BelowText of={alert} />. A changed alert starts again, so it may fire
+            again for users who are already below.
           </>
         }
         form={form}

@@ -53,19 +53,22 @@ async function packPage(
   ]);
   return page(
     c,
-    { title: `Pack ${pack.packName}`, section: "packs", rejection, notice: PACK_NOTICES[c.req.query("notice") ?? ""] },
+    {
+      title: `Pack ${pack.packName}`,
+      section: "packs",
+      rejection,
+      notice: PACK_NOTICES[c.req.query("notice") ?? ""],
+      actions:
+        pack.archivedAt === null ? (
+          <a class="button quiet" href={pathIn(c, `packs/${packId}/archive`)}>
+            Archive pack
+          </a>
+        ) : undefined,
+    },
     <>
       {pack.archivedAt !== null && <Archived c={c} pack={pack} />}
       {rejection?.code === "changed_meanwhile" && <Stored pack={pack} />}
       <PackForm c={c} packId={packId} draft={draft} version={pack.version} rejection={rejection} ruleTest={ruleTest} />
-      {pack.archivedAt === null && (
-        <form method="get" action={pathIn(c, `packs/${packId}/archive`)} class="card">
-          <button type="submit" class="quiet">
-            Archive pack
-          </button>{" "}
-          <span class="soft">It can no longer be granted. Existing balances are unchanged. It can be restored.</span>
-        </form>
-      )}
       <section class="card" id="history">
         <h2>History</h2>
         <p class="soft">

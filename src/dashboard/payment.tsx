@@ -1,8 +1,10 @@
 import type { Context } from "hono";
+import type { Child } from "hono/jsx";
 import { shareAtMostOne } from "../api/credits/refund-credits.ts";
 import type { PurserError } from "../errors.ts";
 import { findPayment, type PaymentOutput } from "../payments/payment-lists.ts";
 import { previewPaymentRefund } from "../payments/settle-by-hand.ts";
+import type { Mode } from "../runtime.ts";
 import { Facts, Id, numberHead, type ShownFact, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
@@ -99,7 +101,7 @@ async function paymentPage(c: Context<DashboardEnv>, rejection?: PurserError) {
           named={await namedByStripe(c, payment.asked)}
         />
       ) : (
-        <RefundForm c={c} payment={payment} rejection={rejection} />
+        <RefundForm c={c} payment={payment} rejection={rejection} head={refundHead(payment, mode)} />
       )}
     </>,
   );
@@ -115,24 +117,30 @@ const invoiceFacts = (
   ["Share of the lines that is granted", `${Math.floor(share * 10_000) / 100} %`],
 ];
 
+const refundHead = ({ paymentKey }: PaymentOutput, mode: Mode) => ({
+  title: "Refund",
+  about: (
+    <>
+      A payment is refunded <a href={stripeUrl(paymentKey, mode)}>at Stripe</a>, and Stripe's event takes the credits
+      back. Preview here what a refund would take. The preview changes nothing.
+    </>
+  ),
+});
+
 const RefundForm = (props: {
   c: Context<DashboardEnv>;
   payment: PaymentOutput;
-  rejection: PurserError | undefined;
+  rejection?: PurserError | undefined;
+  /** The title and what the form does. Absent beside its own result. */
+  head?: { readonly title: string; readonly about: Child };
 }) => {
-  const { c, payment, rejection } = props;
+  const { c, payment, rejection, head } = props;
   return (
     <FormCard
       c={c}
       method="get"
       action={`${paymentPath(c, payment.paymentKey)}/refund`}
-      title="Refund"
-      about={
-        <>
-          A payment is refunded <a href={stripeUrl(payment.paymentKey, c.var.ctx.environment.mode)}>at Stripe</a>, and
-          Stripe's event takes the credits back. Preview here what a refund would take. The preview changes nothing.
-        </>
-      }
+      {...head}
       form={{ of: String(payment.captured), ...c.req.query() }}
       rejection={rejection}
       button="Show"
@@ -175,8 +183,13 @@ async function refundPage(c: Context<DashboardEnv>) {
           ])}
           empty="Nothing was granted."
         />
+        <p>
+          <a class="button quiet" href={stripeUrl(payment.paymentKey, ctx.environment.mode)}>
+            Refund it at Stripe
+          </a>
+        </p>
       </section>
-      <RefundForm c={c} payment={payment} rejection={undefined} />
+      <RefundForm c={c} payment={payment} />
     </>,
   );
 }

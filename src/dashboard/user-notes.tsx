@@ -64,7 +64,7 @@ const NoteForm = ({ c, userId, rejection }: Omit<UserNotesProps, "notes"> & { re
 const rejectedNotePage = (c: Context<DashboardEnv>, rejection: PurserError) =>
   page(
     c,
-    { title: "Add a note", section: "users", rejection },
+    { title: `User ${c.var.form.userId}`, section: "users", rejection },
     <NoteForm c={c} userId={c.var.form.userId ?? ""} rejection={rejection} />,
   );
 

@@ -64,8 +64,7 @@ function whyOff({ failingSinceMs }: EndpointRow, deliveries: readonly ListedDeli
 const OffSpan = ({ endpoint: { offFromMs, offUntilMs } }: { endpoint: EndpointRow }) => (
   <>
     {timeText(iso(offFromMs ?? 0))} {offUntilMs === null ? "UTC until now" : `to ${timeText(iso(offUntilMs))} UTC`}:
-    messages about what happened then were never written. A replay does not bring them back; read the ledger and the
-    payments of that time instead.
+    messages about what happened then were never written. Read the ledger and the payments of that time instead.
   </>
 );
 
