@@ -7,10 +7,10 @@ import { callVerb } from "../http/factory.ts";
 import { Facts, numberHead, type ShownFact, Table, Tag } from "./components.tsx";
 import { confirmPage, redirectAfter } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form } from "./form.ts";
-import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
+import { quantitiesText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink, releasePath, UserLink, userPath } from "./links.tsx";
-import { BareAmount, BeforeAfter, QuantityList, UnitAmount } from "./unit-amount.tsx";
+import { BareAmount, BeforeAfter, CostAmount, QuantityList, UnitAmount } from "./unit-amount.tsx";
 
 /** Shows a usage event: the quantities, and who paid. */
 async function eventPage(c: Context<DashboardEnv>, eventId: string) {
@@ -29,7 +29,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
             ? ([
                 ["Meters", quantitiesText(event.meters) || "none"],
                 ["Priced by", <a href={pathIn(c, `prices/${event.priceVersion}`)}>version {event.priceVersion}</a>],
-                ["Your own cost", event.cost === null ? "unknown" : `${amountText(event.cost)} cents`],
+                ["Your own cost", event.cost === null ? "unknown" : <CostAmount of={event.cost} />],
               ] as const)
             : []),
           ["Not covered", <QuantityList of={event.uncovered ?? {}} none="nothing" />],
