@@ -160,7 +160,7 @@ const NOTES = [
   [REFUNDED, "Cancelled Pro after two days: too many credits for one person. Half is refunded at Stripe. Offer Hobby."],
   [
     "user_barbara",
-    "Lost an afternoon in the outage and was kind about it. 250 credits as goodwill, with the next release notes.",
+    "Lost an afternoon in the outage and was kind about it. 250 credits as goodwill. Ask how it goes in a month.",
   ],
   [
     TEAM.userId,
