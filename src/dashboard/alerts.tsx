@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { changeAlertInput } from "../api/alerts/change-alert.ts";
 import { createAlertInput } from "../api/alerts/create-alert.ts";
 import { listAlertUsersInput } from "../api/alerts/list-alert-users.ts";
@@ -19,7 +18,7 @@ import { linkColumn, menuColumn, shownColumn, timeColumn } from "./columns.tsx";
 import { Empty, Pager, Table } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm, textField } from "./form.ts";
+import { createDashboardRoutes, type Form, numberField, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -147,19 +146,19 @@ const ALERT_PATH = "/alerts/:alertId";
 const ALERT_ROWS = "50";
 
 /** Returns the alert in the path. Throws `not_found` for an alert of the other mode. */
-async function alertOfPage(c: Context<DashboardEnv>): Promise<AlertOfApp> {
+async function alertOfPage(c: PageContext): Promise<AlertOfApp> {
   const { appId, mode } = c.var.ctx.environment;
   const alert = await requireAlert(c.var.root, appId, c.req.param("alertId") ?? "");
   if (alert.mode !== mode) throw new PurserError("not_found", `There is no such alert in ${mode} mode.`);
   return alert;
 }
 
-async function readAlert(c: Context<DashboardEnv>): Promise<AlertOutput> {
+async function readAlert(c: PageContext): Promise<AlertOutput> {
   const alert = await alertOfPage(c);
   return presentAlert(alert, alert.mode);
 }
 
-async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, rejection?: PurserError) {
+async function alertPage(c: PageContext, alert: AlertOutput, rejection?: PurserError) {
   const { alertId, below } = alert;
   const cursor = textField(c.req.query(), "cursor");
   const input = parseForm(listAlertUsersInput, { limit: ALERT_ROWS, cursor });
@@ -221,7 +220,7 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, rejection
   );
 }
 
-async function deleteAlertPage(c: Context<DashboardEnv>) {
+async function deleteAlertPage(c: PageContext) {
   const alert = await readAlert(c);
   const { alertId, name } = alert;
   return confirmPage(

@@ -1,11 +1,10 @@
-import type { Context } from "hono";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { ACTIONS } from "../catalog/audit.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { SEARCHED_AUDIT_ENTRIES_MAX, type ShownAuditEntry, searchAudit } from "../catalog/search-audit.ts";
 import { textColumn, timeColumn } from "./columns.tsx";
 import { Table } from "./components.tsx";
-import { type DashboardEnv, textField } from "./form.ts";
+import { type PageContext, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
 import { UnitAmount } from "./unit-amount.tsx";
@@ -37,7 +36,7 @@ function findAuditPage(target: string, action?: AuditEntry["action"]): string | 
 }
 
 interface TargetProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly target: string;
   readonly action?: AuditEntry["action"];
   readonly details: AuditEntry["details"];
@@ -57,7 +56,7 @@ const Target = ({ c, target, action, details: { mode } }: TargetProps) => {
 };
 
 interface UserProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly userId: string | null;
   readonly details: AuditEntry["details"];
 }
@@ -213,7 +212,7 @@ const auditList: Resource<ShownAuditEntry> = {
 export const auditRoutes = listRoutes(auditList);
 
 interface AuditTableProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly label: string;
   readonly entries: readonly AuditEntry[];
   readonly empty: string;

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { useContext } from "hono/jsx";
 import { fromMinor } from "../books/amounts/amount.ts";
 import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
@@ -7,7 +6,7 @@ import { findGrantEntry, listAuditOfTarget } from "../catalog/search-audit.ts";
 import { AuditTable } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
 import { Facts, numberHead, Table, Tag } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { createDashboardRoutes, type PageContext } from "./form.ts";
 import { queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, ReferenceLink, UserLink } from "./links.tsx";
@@ -16,7 +15,7 @@ import { PartOfAmount, partText, UnitsContext, useUnits } from "./unit-amount.ts
 
 type BalanceView = Awaited<ReturnType<typeof readBalance>>;
 
-async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
+async function balancePage(c: PageContext, balanceId: string) {
   const { ctx, root } = c.var;
   const { appId } = ctx.environment;
   const balance = await readBalance(ctx, balanceId);
@@ -88,7 +87,7 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
 }
 
 interface FactsProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly balance: BalanceView;
   readonly grantedBy: string | null;
 }

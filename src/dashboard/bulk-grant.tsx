@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { grantInput } from "../api/credits/grant-credits.ts";
 import { grantPack, previewGrant } from "../books/credits/grant.ts";
 import { usersGrantedBefore } from "../books/credits/granted-before.ts";
@@ -11,9 +10,9 @@ import { Field, Hidden, LongText } from "./fields.tsx";
 import {
   catchRejection,
   createDashboardRoutes,
-  type DashboardEnv,
   type Form,
   numberField,
+  type PageContext,
   parseForm,
   textField,
 } from "./form.ts";
@@ -66,7 +65,7 @@ function readBulk(form: Form) {
   });
 }
 
-async function bulkForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function bulkForm(c: PageContext, form: Form, rejection?: PurserError) {
   const packs = await listOfferedPacks(c);
   return page(
     c,
@@ -98,7 +97,7 @@ const keptFields = ({ users = "", packId = "", quantity = "", ref = "", notes = 
   ...{ users, packId, quantity, ref, notes },
 });
 
-async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
+async function previewBulk(c: PageContext, refused?: PurserError) {
   const { form, ctx } = c.var;
   const read = await catchRejection(async () => {
     const grants = readBulk(form);
@@ -179,7 +178,7 @@ interface BulkResult {
 }
 
 /** Grants to each user, some at the same time. A user that is rejected does not stop the others. */
-async function grantAll(c: Context<DashboardEnv>): Promise<readonly BulkResult[]> {
+async function grantAll(c: PageContext): Promise<readonly BulkResult[]> {
   const grants = readBulk(c.var.form);
   const results: BulkResult[] = [];
   for (let at = 0; at < grants.length; at += AT_ONCE) {
@@ -195,7 +194,7 @@ async function grantAll(c: Context<DashboardEnv>): Promise<readonly BulkResult[]
   return results;
 }
 
-async function bulkReport(c: Context<DashboardEnv>) {
+async function bulkReport(c: PageContext) {
   const done = await catchRejection(async () => {
     assertSure(c.var.form);
     return grantAll(c);

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { setClockInput } from "../api/apps/set-test-clock.ts";
 import { readTestClock, removeClock, setClock } from "../clocks/clock.ts";
 import { invalid, type PurserError } from "../errors.ts";
@@ -6,7 +5,7 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import { Facts } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, timeField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, timeField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { queryString, span, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -25,14 +24,14 @@ const JUMPS = [
 /** Returns a moment as the value of a `datetime-local` field, to the second. */
 const clockFieldOf = (atMs: number): string => iso(Math.ceil(atMs / 1_000) * 1_000).slice(0, 19);
 
-const NoClockInLiveMode = ({ c }: { c: Context<DashboardEnv> }) => (
+const NoClockInLiveMode = ({ c }: { c: PageContext }) => (
   <p class="card">
     Live mode uses real time.{" "}
     <a href={`/admin/apps/${c.var.ctx.environment.appId}/test/clock`}>The clock of test mode</a>
   </p>
 );
 
-async function clockPage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function clockPage(c: PageContext, form: Form, rejection?: PurserError) {
   const { ctx } = c.var;
   const { appId, mode } = ctx.environment;
   const options = {
@@ -109,7 +108,7 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, rejection?: Purse
   );
 }
 
-async function confirmMove(c: Context<DashboardEnv>, form: Form) {
+async function confirmMove(c: PageContext, form: Form) {
   const { ctx } = c.var;
   if (ctx.environment.mode === "live") return clockPage(c, form);
   const read = await catchRejection(async () => {
@@ -141,7 +140,7 @@ async function confirmMove(c: Context<DashboardEnv>, form: Form) {
 }
 
 /** Does what a form of the page asks for. Live mode has no clock. */
-function act(c: Context<DashboardEnv>, notice: string, work: (appId: string) => Promise<unknown>) {
+function act(c: PageContext, notice: string, work: (appId: string) => Promise<unknown>) {
   const { appId, mode } = c.var.ctx.environment;
   if (mode === "live") return clockPage(c, {});
   return submit(c, () => work(appId), {

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import type { Unit } from "../books/amounts/amount.ts";
 import { isKnownUser } from "../books/credits/users.ts";
@@ -6,7 +5,7 @@ import { invalid, type PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { Facts, type ShownFact } from "./components.tsx";
 import { FormContext, Hidden, LongText } from "./fields.tsx";
-import { catchRejection, type DashboardEnv, type Form, textField } from "./form.ts";
+import { catchRejection, type Form, type PageContext, textField } from "./form.ts";
 import { queryString } from "./format.tsx";
 import { FormToken, page, pathIn, sectionOfPath } from "./layout.tsx";
 import type { Section } from "./shell.tsx";
@@ -17,7 +16,7 @@ const REASON_MAX = 500;
 
 /** Redirects to the user's page with a notice. If the action is rejected, shows the form again with the rejection. */
 export async function redirectAfter(
-  c: Context<DashboardEnv>,
+  c: PageContext,
   work: () => Promise<string>,
   showForm: (rejection: PurserError) => Response | Promise<Response>,
 ) {
@@ -63,7 +62,7 @@ export function assertSure(form: Form): void {
 }
 
 interface ConfirmProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   /** By default, the path of the page itself. */
   readonly action?: string;
   /** Sent unchanged with the confirmation. */
@@ -138,7 +137,7 @@ interface ConfirmPageProps extends Omit<ConfirmProps, "c" | "children"> {
 }
 
 /** Returns the page that asks to confirm an action. */
-export const confirmPage = (c: Context<DashboardEnv>, props: ConfirmPageProps, children?: Child) => {
+export const confirmPage = (c: PageContext, props: ConfirmPageProps, children?: Child) => {
   const { title = props.button, section = sectionOfPath(c), rejection, above, below } = props;
   return page(
     c,

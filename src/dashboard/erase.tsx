@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { erasePersonInput } from "../api/people/erase-person.ts";
 import { erasureReason } from "../api/people/people-shapes.ts";
 import type { ErasureCounts } from "../erasure/counts.ts";
@@ -16,7 +15,7 @@ import type { TenantCtx } from "../runtime.ts";
 import { Facts, Table } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { amountText, queryString, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { QuantityList } from "./unit-amount.tsx";
@@ -62,7 +61,7 @@ async function shownFormFields({
 const blockField = (index: number): string => `block-${index}`;
 
 /** Shows what an erasure would do, and a form that requests it for exactly the ids shown. */
-async function eraseForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
   const { distinctId } = parseForm(erasePersonInput, { distinctId: form.distinctId });
   const { output } = await erasePerson(c.var.ctx, {
     distinctId,
@@ -124,7 +123,7 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, rejection?: Purse
   );
 }
 
-async function receiptPage(c: Context<DashboardEnv>, erasureId: string, rejection?: PurserError) {
+async function receiptPage(c: PageContext, erasureId: string, rejection?: PurserError) {
   const receipt = await readErasure(c.var.ctx, erasureId);
   const isRunning = receipt.status === "running";
   return page(

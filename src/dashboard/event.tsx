@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { readUsageEvent } from "../books/usage/describe-events.ts";
 import { readReservation } from "../books/usage/read-reservation.ts";
 import { previewRelease, releaseReservation } from "../books/usage/release.ts";
@@ -6,14 +5,14 @@ import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { Facts, numberHead, type ShownFact, Table, Tag } from "./components.tsx";
 import { confirmPage, redirectAfter } from "./confirm.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext } from "./form.ts";
 import { quantitiesText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink, releasePath, UserLink, userPath } from "./links.tsx";
 import { BareAmount, BeforeAfter, CostAmount, QuantityList, UnitAmount } from "./unit-amount.tsx";
 
 /** Shows a usage event: the quantities, and who paid. */
-async function eventPage(c: Context<DashboardEnv>, eventId: string) {
+async function eventPage(c: PageContext, eventId: string) {
   const event = await readUsageEvent(c.var.ctx, eventId);
   return page(
     c,
@@ -59,7 +58,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
 }
 
 /** Shows a reservation and the amounts that it holds. */
-async function reservationPage(c: Context<DashboardEnv>, reservationId: string, rejection?: PurserError) {
+async function reservationPage(c: PageContext, reservationId: string, rejection?: PurserError) {
   const reservation = await readReservation(c.var.ctx, reservationId);
   return page(
     c,
@@ -117,7 +116,7 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
 }
 
 /** Shows what a release returns to each balance, and asks to confirm it. */
-async function releasePage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function releasePage(c: PageContext, form: Form, rejection?: PurserError) {
   const { reservationId = "" } = form;
   const [{ userId }, balances] = await Promise.all([
     readReservation(c.var.ctx, reservationId),

@@ -1,12 +1,11 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import type { PurserError } from "../errors.ts";
 import { type FilledForm, FormContext, Hidden } from "./fields.tsx";
-import { catchRejection, type DashboardEnv } from "./form.ts";
+import { catchRejection, type PageContext } from "./form.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 
 interface FormCardProps extends Partial<FilledForm> {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   /** The path within the application, or from the root. */
   readonly action: string;
   /** `get` for a form that leads to a confirmation. */
@@ -57,7 +56,7 @@ interface Answers<T> {
 }
 
 /** Does what a form asks for, then redirects. If it is rejected, shows the form's page again with the rejection. */
-export async function submit<T>(c: Context<DashboardEnv>, work: () => Promise<T>, { to, again }: Answers<T>) {
+export async function submit<T>(c: PageContext, work: () => Promise<T>, { to, again }: Answers<T>) {
   const done = await catchRejection(work);
   if (done.rejection !== undefined) return again(done.rejection);
   return c.redirect(pathIn(c, typeof to === "string" ? to : await to(done.result)), 303);

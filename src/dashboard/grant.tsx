@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { useContext } from "hono/jsx";
 import { grantInput } from "../api/credits/grant-credits.ts";
 import { exactAmount } from "../books/amounts/amount.ts";
@@ -13,9 +12,9 @@ import { Choice, Field } from "./fields.tsx";
 import {
   catchRejection,
   createDashboardRoutes,
-  type DashboardEnv,
   type Form,
   numberField,
+  type PageContext,
   parseForm,
   textField,
   timeField,
@@ -31,7 +30,7 @@ const EXPIRY_CHOICES = [["default", "pack default"], "never", ["at", "at the tim
 const GRANT_SOURCES = ["manual", "grant", "purchase", "refund"] as const;
 
 /** Returns the packs that can be granted. */
-export async function listOfferedPacks({ var: { ctx, root } }: Context<DashboardEnv>): Promise<readonly PackOutput[]> {
+export async function listOfferedPacks({ var: { ctx, root } }: PageContext): Promise<readonly PackOutput[]> {
   const { packs } = await listPacks(root, ctx.environment.appId, SHOWN_PACKS_MAX);
   return packs.filter(({ archivedAt }) => archivedAt === null);
 }
@@ -67,7 +66,7 @@ export const PackFields = ({ packs, quantityHint = "only for packs without items
   );
 };
 
-async function grantForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function grantForm(c: PageContext, form: Form, rejection?: PurserError) {
   const { root } = c.var;
   const offered = await listOfferedPacks(c);
   if (offered.length === 0 && rejection === undefined) return noPacksPage(c);
@@ -94,7 +93,7 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, rejection?: Purse
   );
 }
 
-const noPacksPage = (c: Context<DashboardEnv>) =>
+const noPacksPage = (c: PageContext) =>
   page(
     c,
     { title: "Grant credits", section: "users" },
@@ -125,7 +124,7 @@ function readGrant(form: Form) {
   });
 }
 
-async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
+async function confirmGrant(c: PageContext, form: Form, refused?: PurserError) {
   const { ctx, root } = c.var;
   const read = await catchRejection(async () => {
     const input = readGrant(form);

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { setEndUserAuthInput } from "../api/apps/set-end-user-auth.ts";
 import { createKeyInput } from "../api/keys/create-key.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
@@ -10,7 +9,7 @@ import { codeColumn, textColumn, timeColumn } from "./columns.tsx";
 import { CopyBox, Facts, Id, Tag } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -83,7 +82,7 @@ const keysList: Resource<ListedKey> = {
   },
 };
 
-async function keysPage(c: Context<DashboardEnv>, { form = {}, test, rejection }: KeysPageOptions = {}) {
+async function keysPage(c: PageContext, { form = {}, test, rejection }: KeysPageOptions = {}) {
   const { appId, mode } = c.var.ctx.environment;
   const { setting } = await readEndUserAuth(c.var.root, appId, mode);
   const created = await takeOnce<CreateKeyOutput>(c, "key");
@@ -135,11 +134,11 @@ const KIND_CHOICES = [
   ["relay", "relay: for a proxy or a customer-data platform"],
 ] as const;
 
-const databaseOf = ({ var: { ctx, root } }: Context<DashboardEnv>) =>
+const databaseOf = ({ var: { ctx, root } }: PageContext) =>
   root.databases.find(({ index }) => index === ctx.environment.database)?.name ?? "DB";
 
 /** Returns the setting of the form. An empty secret field keeps the stored secret. */
-async function readSetting(c: Context<DashboardEnv>) {
+async function readSetting(c: PageContext) {
   const { appId, mode } = c.var.ctx.environment;
   const { form, root } = c.var;
   const keeps = form.type === "hs256" && (form.secret ?? "") === "";
@@ -151,7 +150,7 @@ async function readSetting(c: Context<DashboardEnv>) {
 }
 
 /** Asks for confirmation before a key is revoked, and says whether it is in use. */
-async function confirmRevoke(c: Context<DashboardEnv>) {
+async function confirmRevoke(c: PageContext) {
   const key = await readKeyOfApp(c.var.root, c.var.ctx.environment.appId, c.req.query("keyId") ?? "");
   if (key.revokedAt !== null) {
     return page(c, { title: "Revoke key", section: "keys" }, <p class="card">This key is already revoked.</p>);

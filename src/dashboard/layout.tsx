@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import { raw } from "hono/html";
 import type { Child } from "hono/jsx";
@@ -7,7 +6,7 @@ import { logUnavailable } from "../http/error-responses.ts";
 import { type DashboardFile, referenceFile } from "../http/factory.ts";
 import { iso } from "../lib/time.ts";
 import { FIELD_ERROR, RejectionText } from "./fields.tsx";
-import type { DashboardEnv } from "./form.ts";
+import type { DashboardEnv, PageContext } from "./form.ts";
 import { NowContext, queryString, timeText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { showInvisible } from "./invisible.ts";
@@ -41,7 +40,7 @@ const assetPath = (name: "dashboard.css" | "dashboard.js" | "icon.svg"): string 
   `/admin/assets/${name}?v=${version ?? ""}`;
 
 /** Returns the section of a path: `users` for `/admin/apps/…/live/users/grant`. Undefined for a path outside all sections. */
-export const sectionOfPath = (c: Context<DashboardEnv>): Section | undefined => sectionNamed(c.req.path.split("/")[5]);
+export const sectionOfPath = (c: PageContext): Section | undefined => sectionNamed(c.req.path.split("/")[5]);
 
 interface PageOptions {
   readonly title: string;
@@ -56,14 +55,14 @@ interface PageOptions {
 }
 
 /** Returns the path of a page of the current application and mode. A path from the root stays as it is. */
-export function pathIn(c: Context<DashboardEnv>, rest: string): string {
+export function pathIn(c: PageContext, rest: string): string {
   if (rest.startsWith("/")) return rest;
   const { appId, mode } = c.var.ctx.environment;
   return `/admin/apps/${encodeURIComponent(appId)}/${mode}/${rest}`;
 }
 
 /** Returns a page, with the rejection's status if there is one. */
-export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child) {
+export function page(c: PageContext, options: PageOptions, body: Child) {
   if (options.rejection !== undefined) logUnavailable(options.rejection, c.var.requestId);
   const status = options.rejection === undefined ? 200 : errorStatus[options.rejection.code];
   // Elements are rendered here, where the page's time is known.
@@ -102,10 +101,10 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
 }
 
 /** Returns the application's time on a page of an application. */
-const nowOf = ({ var: { ctx, root } }: Context<DashboardEnv>): number => (ctx ?? root)?.now() ?? 0;
+const nowOf = ({ var: { ctx, root } }: PageContext): number => (ctx ?? root)?.now() ?? 0;
 
 interface BodyProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly options: PageOptions;
   readonly main: Child;
 }
@@ -152,7 +151,7 @@ const Body = ({ c, options, main }: BodyProps) => {
   );
 };
 
-function placeIn(c: Context<DashboardEnv>, section: Section | undefined): Place {
+function placeIn(c: PageContext, section: Section | undefined): Place {
   const { appId, mode } = c.var.ctx.environment;
   // The link leads to the same user or person in the other mode.
   const { userId, distinctId } = { ...c.req.query(), ...c.var.form };
@@ -168,7 +167,7 @@ function placeIn(c: Context<DashboardEnv>, section: Section | undefined): Place 
   };
 }
 
-const SignOut = ({ c, weight }: { c: Context<DashboardEnv>; weight: "quiet" | "bare" }) => (
+const SignOut = ({ c, weight }: { c: PageContext; weight: "quiet" | "bare" }) => (
   <form method="post" action="/admin/sign-out">
     <FormToken c={c} />
     <button type="submit" class={weight}>
@@ -179,11 +178,11 @@ const SignOut = ({ c, weight }: { c: Context<DashboardEnv>; weight: "quiet" | "b
 );
 
 /** Returns whether the page shows a rejected form of its section. */
-const isRejectedForm = (c: Context<DashboardEnv>, { rejection, section }: PageOptions): boolean =>
+const isRejectedForm = (c: PageContext, { rejection, section }: PageOptions): boolean =>
   c.req.method === "POST" && rejection !== undefined && section !== undefined;
 
 /** Returns the application's name and mode on a page of an application. */
-const titlePlaces = ({ var: { appName, ctx } }: Context<DashboardEnv>): readonly string[] =>
+const titlePlaces = ({ var: { appName, ctx } }: PageContext): readonly string[] =>
   appName === undefined ? [] : [`${appName} (${ctx.environment.mode})`];
 
 const Notice = (props: { rejection?: PurserError | undefined; notice?: string | undefined }) => (
@@ -202,6 +201,6 @@ const Notice = (props: { rejection?: PurserError | undefined; notice?: string | 
 );
 
 /** Shows the hidden field with the token that every form of the dashboard contains. */
-export const FormToken = ({ c }: { c: Context<DashboardEnv> }) => (
+export const FormToken = ({ c }: { c: PageContext }) => (
   <input type="hidden" name="_form" value={c.var.session.formToken} />
 );

@@ -1,8 +1,7 @@
-import type { Context } from "hono";
 import type { RejectionKind } from "../db/rejections.ts";
 import type { Mode } from "../runtime.ts";
 import { Id } from "./components.tsx";
-import type { DashboardEnv } from "./form.ts";
+import type { PageContext } from "./form.ts";
 import { queryString } from "./format.tsx";
 import type { Identity } from "./identities.ts";
 import { pathIn } from "./layout.tsx";
@@ -10,7 +9,7 @@ import { pathIn } from "./layout.tsx";
 /** This file has the paths of pages that other pages link to, and components that show such links. */
 
 interface LinkProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly id: string;
 }
 
@@ -49,13 +48,13 @@ export const suspendedPath = "recurring?state=suspended";
 /** Returns the page that lists the rejections of a figure: each user, code and reason. */
 export const rejectionsPath = (kind: RejectionKind): string => `rejections${queryString({ kind })}`;
 
-export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
+export const paymentPath = (c: PageContext, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
 
 /** Returns the payment at Stripe whose credits were granted under a reference. Null for another reference. */
 export const paymentKeyOf = (reference: string): string | null => /^stripe:([^:]+)/.exec(reference)?.[1] ?? null;
 
 /** Shows a reference. One of a payment at Stripe says so, and links to the payment. */
-export const ReferenceLink = ({ c, reference }: { c: Context<DashboardEnv>; reference: string }) => {
+export const ReferenceLink = ({ c, reference }: { c: PageContext; reference: string }) => {
   const key = paymentKeyOf(reference);
   if (key === null) return <code>{reference}</code>;
   return (

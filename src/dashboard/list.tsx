@@ -1,10 +1,9 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { invalid } from "../errors.ts";
 import { csvText } from "../lib/encoding.ts";
 import { numberValue } from "../lib/json.ts";
 import { type NumberHead, Pager, Table } from "./components.tsx";
-import { type DashboardEnv, type Form, textField } from "./form.ts";
+import { type Form, type PageContext, textField } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 
@@ -141,7 +140,7 @@ export async function readShownList<Row, View>(
 
 /** Returns the first 10,000 rows of a list as a file, in the order of the query. The file's name says when others may follow. */
 export async function csvFile<Row, View>(
-  c: Context<DashboardEnv>,
+  c: PageContext,
   name: string,
   columns: readonly ListColumn<Row, View>[],
   read: ReadPage<Row>,

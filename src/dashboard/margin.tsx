@@ -1,10 +1,9 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { doubleOf } from "../books/amounts/amount.ts";
 import { FIGURE_SUMS_MAX, FIGURE_TOTALS_MAX, type UsageFigures } from "../books/usage/usage-figures.ts";
 import { DayChart } from "./chart.tsx";
 import { numberHead, Tabs } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { createDashboardRoutes, type PageContext } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
 import { UserLink } from "./links.tsx";
 import { unitText } from "./unit-amount.tsx";
@@ -13,10 +12,10 @@ import { groupTab, LeftOut, type Used, usageDaysPage } from "./usage-days.tsx";
 type MarginRow = readonly [name: Child, margin: Used];
 
 /** Debits of `cents` have the application's own name of this unit. Costs are always cents of money. */
-const unitOfDebits = (c: Context<DashboardEnv>): string => unitText(c.var.units, "cents");
+const unitOfDebits = (c: PageContext): string => unitText(c.var.units, "cents");
 
 /** Shows debits and costs beside each other. They are not subtracted, because they may be of different currencies (PR8). */
-const marginTab = (c: Context<DashboardEnv>, title: string, head: string, groups: readonly MarginRow[]) =>
+const marginTab = (c: PageContext, title: string, head: string, groups: readonly MarginRow[]) =>
   groupTab({
     title,
     head: [
@@ -35,7 +34,7 @@ const marginTab = (c: Context<DashboardEnv>, title: string, head: string, groups
     ],
   });
 
-const MarginChart = ({ c, byDay }: { c: Context<DashboardEnv>; byDay: readonly Used[] }) => {
+const MarginChart = ({ c, byDay }: { c: PageContext; byDay: readonly Used[] }) => {
   const days = byDay.toSorted((a, b) => (a.day < b.day ? -1 : 1));
   const series = [
     ["Debited", ({ debitedCents }: Used) => doubleOf(debitedCents)],
@@ -52,7 +51,7 @@ const MarginChart = ({ c, byDay }: { c: Context<DashboardEnv>; byDay: readonly U
   );
 };
 
-const MarginFound = ({ c, figures: { totals, users, upTo } }: { c: Context<DashboardEnv>; figures: UsageFigures }) => (
+const MarginFound = ({ c, figures: { totals, users, upTo } }: { c: PageContext; figures: UsageFigures }) => (
   <>
     <LeftOut of={totals} lists="The figures by day and model" max={FIGURE_TOTALS_MAX} />
     <MarginChart c={c} byDay={totals.byDay} />

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { createRecurringInput } from "../api/recurring/create-recurring-grant.ts";
 import { everyPeriod } from "../api/recurring/recurring-shapes.ts";
 import { createRecurring } from "../books/recurring/create.ts";
@@ -11,9 +10,9 @@ import { Choice, Field } from "./fields.tsx";
 import {
   catchRejection,
   createDashboardRoutes,
-  type DashboardEnv,
   type Form,
   numberField,
+  type PageContext,
   parseForm,
   textField,
   timeField,
@@ -24,7 +23,7 @@ import { GrantFields, listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
 import { RECURRING_PATH, userPath } from "./links.tsx";
 
-async function newRecurringPage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function newRecurringPage(c: PageContext, form: Form, rejection?: PurserError) {
   const packs = await listOfferedPacks(c);
   return page(
     c,
@@ -79,7 +78,7 @@ function readRecurringInput(form: Form) {
   return { ...input, startsAt: startsAt?.atMs };
 }
 
-async function confirmRecurring(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
+async function confirmRecurring(c: PageContext, form: Form, refused?: PurserError) {
   const read = await catchRejection(async () => {
     const input = readRecurringInput(form);
     return { input, warnings: await warnAboutId(c.var.ctx, input.userId) };

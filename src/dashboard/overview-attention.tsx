@@ -1,11 +1,10 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { COUNTED_SUSPENDED_MAX } from "../books/recurring/recurring.ts";
 import { COUNTED_FAULTS_MAX } from "../db/cron-work.ts";
 import { COUNTED_UNMATCHED_MAX } from "../payments/payment-lists.ts";
 import { SHARE_OF_PUBLIC_KEYS, SHARE_OF_SECRET_KEYS } from "../people/limits/guard-space.ts";
 import { COUNTED_DELIVERIES_MAX, type EndpointHealth } from "../webhooks/delivery-page.ts";
-import type { DashboardEnv } from "./form.ts";
+import type { PageContext } from "./form.ts";
 import { amountText, moneyText, queryString, span, Time } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
@@ -62,7 +61,7 @@ export const Attention = ({ c, overview }: OverviewProps) => {
   );
 };
 
-function databaseIssues(c: Context<DashboardEnv>, { fullness }: Overview): OverviewIssue[] {
+function databaseIssues(c: PageContext, { fullness }: Overview): OverviewIssue[] {
   if (fullness < SHARE_OF_PUBLIC_KEYS) return [];
   const isNearEnd = fullness >= SHARE_OF_SECRET_KEYS;
   return [
@@ -77,7 +76,7 @@ function databaseIssues(c: Context<DashboardEnv>, { fullness }: Overview): Overv
 }
 
 /** Work of the cron that fails again and again: the log has its kind, and each user's own next write tries it too. */
-function cronIssues(c: Context<DashboardEnv>, { faults }: Overview): OverviewIssue[] {
+function cronIssues(c: PageContext, { faults }: Overview): OverviewIssue[] {
   if (faults === 0) return [];
   const many = faults > COUNTED_FAULTS_MAX ? `More than ${COUNTED_FAULTS_MAX}` : amountText(faults);
   return [
@@ -91,7 +90,7 @@ function cronIssues(c: Context<DashboardEnv>, { faults }: Overview): OverviewIss
   ];
 }
 
-function paymentIssues(c: Context<DashboardEnv>, { unmatched, disputed }: Overview): OverviewIssue[] {
+function paymentIssues(c: PageContext, { unmatched, disputed }: Overview): OverviewIssue[] {
   const { count, oldestAt } = unmatched;
   const many = count > COUNTED_UNMATCHED_MAX ? `More than ${COUNTED_UNMATCHED_MAX}` : amountText(count);
   return [
@@ -120,7 +119,7 @@ function paymentIssues(c: Context<DashboardEnv>, { unmatched, disputed }: Overvi
   ];
 }
 
-function endpointIssues(c: Context<DashboardEnv>, { health, lag }: Overview): OverviewIssue[] {
+function endpointIssues(c: PageContext, { health, lag }: Overview): OverviewIssue[] {
   const nowMs = c.var.ctx.realNow();
   return health.flatMap((endpoint): OverviewIssue[] => {
     const { webhookId, url, isEnabled } = endpoint;
@@ -162,7 +161,7 @@ function endpointName(url: string): string {
   return name.length <= NAME_MAX ? name : `${name.slice(0, NAME_MAX)}…`;
 }
 
-function recurringIssues(c: Context<DashboardEnv>, { suspended }: Overview): OverviewIssue[] {
+function recurringIssues(c: PageContext, { suspended }: Overview): OverviewIssue[] {
   if (suspended === 0) return [];
   const many = suspended > COUNTED_SUSPENDED_MAX ? `More than ${COUNTED_SUSPENDED_MAX}` : amountText(suspended);
   return [
@@ -176,7 +175,7 @@ function recurringIssues(c: Context<DashboardEnv>, { suspended }: Overview): Ove
   ];
 }
 
-function shortageIssues(c: Context<DashboardEnv>, { shortages }: Overview): OverviewIssue[] {
+function shortageIssues(c: PageContext, { shortages }: Overview): OverviewIssue[] {
   const days = [...(shortages.before[0]?.days ?? []), ...(shortages.now[0]?.days ?? [])].map(({ value }) => value);
   const today = days.at(-1) ?? 0;
   const usual = days.slice(-1 - USUAL_DAYS, -1).reduce((sum, value) => sum + value, 0) / USUAL_DAYS;

@@ -1,11 +1,10 @@
-import type { Context } from "hono";
 import { UNITS } from "../books/amounts/amount.ts";
 import { DayChart, type Series } from "./chart.tsx";
 import { Amounts, numberHead, type Tab, Table, Tabs } from "./components.tsx";
 import { AHEAD_DAYS } from "./figures/business.ts";
 import type { Figure, PackFigure } from "./figures/read.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { createDashboardRoutes, type PageContext } from "./form.ts";
 import { amountText, queryString, shortAmount, Updated } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { rejectionsPath } from "./links.tsx";
@@ -17,7 +16,7 @@ import { unitText } from "./unit-amount.tsx";
 
 const RANGES = [7, 30, 90] as const;
 
-async function overviewPage(c: Context<DashboardEnv>) {
+async function overviewPage(c: PageContext) {
   const days = RANGES.find((range) => String(range) === c.req.query("days")) ?? 30;
   const isCompared = c.req.query("compare") === "before";
   const overview = await readOverview(c, days);
@@ -47,7 +46,7 @@ async function overviewPage(c: Context<DashboardEnv>) {
 }
 
 /** Shows what to do when there is nothing yet. */
-const FirstSteps = ({ c }: { c: Context<DashboardEnv> }) => (
+const FirstSteps = ({ c }: { c: PageContext }) => (
   <section class="card" id="first-steps">
     <h2>First steps</h2>
     <ol class="steps">
@@ -68,7 +67,7 @@ const FirstSteps = ({ c }: { c: Context<DashboardEnv> }) => (
   </section>
 );
 
-const Ranges = ({ c, days, isCompared }: { c: Context<DashboardEnv>; days: number; isCompared: boolean }) => {
+const Ranges = ({ c, days, isCompared }: { c: PageContext; days: number; isCompared: boolean }) => {
   const link = (range: number, compare: boolean) =>
     `${pathIn(c, "overview")}${queryString({ days: String(range), compare: compare ? "before" : undefined })}`;
   return (

@@ -1,10 +1,9 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
 import type { RulesVerdict } from "../catalog/insert-pack.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, FormContext, Hidden } from "./fields.tsx";
-import type { DashboardEnv } from "./form.ts";
+import type { PageContext } from "./form.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 import { blankItem, type ItemDraft, type PackDraft, type RuleDraft } from "./pack-draft.ts";
 
@@ -15,7 +14,7 @@ export interface RuleTest {
 }
 
 interface PackFormProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   /** Null for a new pack. */
   readonly packId: string | null;
   readonly draft: PackDraft;
@@ -195,7 +194,7 @@ const Rule = ({ prefix, rule, index, param }: RuleProps) => (
   </div>
 );
 
-const Tester = ({ c, packId, ruleTest }: { c: Context<DashboardEnv>; packId: string | null; ruleTest: RuleTest }) => {
+const Tester = ({ c, packId, ruleTest }: { c: PageContext; packId: string | null; ruleTest: RuleTest }) => {
   const path = pathIn(c, packId === null ? "packs/new/try" : `packs/${packId}/try`);
   return (
     <section class="card" data-tester={path}>

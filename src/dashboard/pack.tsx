@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { createPackInput } from "../api/packs/create-pack.ts";
 import { patchPackInput } from "../api/packs/update-pack.ts";
 import { matchRule } from "../books/amounts/amount-fields.ts";
@@ -12,7 +11,7 @@ import type { PurserError } from "../errors.ts";
 import { AuditTable } from "./audit.tsx";
 import { Facts } from "./components.tsx";
 import { confirmPage, formFields } from "./confirm.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type PageContext, parseForm, textField } from "./form.ts";
 import { amountText, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { blankPack, makeBody, makeDraft, type PackDraft, readDraft, ruleLists } from "./pack-draft.ts";
@@ -26,22 +25,18 @@ interface PackOutcome {
   readonly ruleTest?: RuleTest;
 }
 
-const newPackPage = (
-  c: Context<DashboardEnv>,
-  draft: PackDraft,
-  { rejection, ruleTest = noRuleTest }: PackOutcome = {},
-) =>
+const newPackPage = (c: PageContext, draft: PackDraft, { rejection, ruleTest = noRuleTest }: PackOutcome = {}) =>
   page(
     c,
     { title: "New pack", section: "packs", rejection },
     <PackForm c={c} packId={null} draft={draft} rejection={rejection} ruleTest={ruleTest} />,
   );
 
-const readStored = async (c: Context<DashboardEnv>, packId: string): Promise<PackOutput> =>
+const readStored = async (c: PageContext, packId: string): Promise<PackOutput> =>
   presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, packId));
 
 async function packPage(
-  c: Context<DashboardEnv>,
+  c: PageContext,
   pack: PackOutput,
   draft: PackDraft,
   { rejection, ruleTest = noRuleTest }: PackOutcome = {},
@@ -85,7 +80,7 @@ async function packPage(
   );
 }
 
-const Archived = ({ c, pack }: { c: Context<DashboardEnv>; pack: PackOutput }) => (
+const Archived = ({ c, pack }: { c: PageContext; pack: PackOutput }) => (
   <form method="post" action={pathIn(c, `packs/${pack.packId}/restore`)} class="card">
     <FormToken c={c} />
     <div class="row">
@@ -116,7 +111,7 @@ const Stored = ({ pack }: { pack: PackOutput }) => (
 );
 
 /** Returns whether the form's rules cover the event that is being tried. */
-function runRuleTest(c: Context<DashboardEnv>, draft: PackDraft): RuleTest {
+function runRuleTest(c: PageContext, draft: PackDraft): RuleTest {
   const { form } = c.var;
   const tried = { event: textField(form, "try.event"), model: textField(form, "try.model") };
   const { event = "", model } = tried.event === undefined ? tried : parseForm(matchRule, tried);
@@ -124,7 +119,7 @@ function runRuleTest(c: Context<DashboardEnv>, draft: PackDraft): RuleTest {
   return { event, model: model ?? "", verdicts: event === "" ? [] : verdicts };
 }
 
-async function answerRuleTest(c: Context<DashboardEnv>, packId: string | null) {
+async function answerRuleTest(c: PageContext, packId: string | null) {
   const draft = readDraft(c.var.form);
   const ruleTest = runRuleTest(c, draft);
   if (c.req.header("accept") === "application/json") return c.json(ruleTest);
@@ -134,7 +129,7 @@ async function answerRuleTest(c: Context<DashboardEnv>, packId: string | null) {
 }
 
 /** Asks for confirmation before a pack with items becomes a pack without. */
-const confirmNoItems = (c: Context<DashboardEnv>, packId: string, pack: PackOutput) =>
+const confirmNoItems = (c: PageContext, packId: string, pack: PackOutput) =>
   confirmPage(
     c,
     {
@@ -154,7 +149,7 @@ const confirmNoItems = (c: Context<DashboardEnv>, packId: string, pack: PackOutp
     </>,
   );
 
-async function savePack(c: Context<DashboardEnv>, packId: string) {
+async function savePack(c: PageContext, packId: string) {
   const { form, ctx } = c.var;
   const draft = readDraft(form);
   const pack = await readStored(c, packId);
@@ -170,7 +165,7 @@ async function savePack(c: Context<DashboardEnv>, packId: string) {
   return packPage(c, await readStored(c, packId), draft, { rejection: saved.rejection });
 }
 
-async function archivePage(c: Context<DashboardEnv>, packId: string) {
+async function archivePage(c: PageContext, packId: string) {
   const { packName } = presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, packId));
   return confirmPage(
     c,
@@ -182,7 +177,7 @@ async function archivePage(c: Context<DashboardEnv>, packId: string) {
   );
 }
 
-const restoreRejected = (c: Context<DashboardEnv>, packId: string, rejection: PurserError) =>
+const restoreRejected = (c: PageContext, packId: string, rejection: PurserError) =>
   page(
     c,
     { title: "Restore pack", section: "packs", rejection },

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { shareAtMostOne } from "../api/credits/refund-credits.ts";
 import type { PurserError } from "../errors.ts";
@@ -7,7 +6,7 @@ import { previewPaymentRefund } from "../payments/settle-by-hand.ts";
 import type { Mode } from "../runtime.ts";
 import { Facts, Id, numberHead, type ShownFact, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, numberField, type PageContext, parseForm } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { amountText, moneyText, Time } from "./format.tsx";
 import { listOfferedPacks } from "./grant.tsx";
@@ -17,11 +16,11 @@ import { StatusTag } from "./payments.tsx";
 import { namedByStripe, SettleForm, settleRoutes } from "./settle-payment.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
-const requestedUserLink = (c: Context<DashboardEnv>, user: string | null | undefined) =>
+const requestedUserLink = (c: PageContext, user: string | null | undefined) =>
   user == null ? "" : <UserLink c={c} id={user} />;
 
 /** Shows a payment, with a form that settles it or a form that previews its refund. */
-async function paymentPage(c: Context<DashboardEnv>, rejection?: PurserError) {
+async function paymentPage(c: PageContext, rejection?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const payment = await findPayment(c.var.root, appId, mode, c.req.param("paymentKey") ?? "");
   const notice = c.req.query("notice") === "settled" ? "The payment is granted." : undefined;
@@ -128,7 +127,7 @@ const refundHead = ({ paymentKey }: PaymentOutput, mode: Mode) => ({
 });
 
 const RefundForm = (props: {
-  c: Context<DashboardEnv>;
+  c: PageContext;
   payment: PaymentOutput;
   rejection?: PurserError | undefined;
   /** The title and what the form does. Absent beside its own result. */
@@ -152,7 +151,7 @@ const RefundForm = (props: {
 };
 
 /** Shows what a refund of a share would take. */
-async function refundPage(c: Context<DashboardEnv>) {
+async function refundPage(c: PageContext) {
   const key = c.req.param("paymentKey") ?? "";
   const { ctx, root } = c.var;
   const form = c.req.query();

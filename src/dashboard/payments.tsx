@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { listPaymentsInput } from "../api/payments/list-payments.ts";
 import { setCarryInput } from "../api/payments/set-carry.ts";
 import type { PurserError } from "../errors.ts";
@@ -8,7 +7,7 @@ import { readStripe } from "../payments/stripe-setting.ts";
 import { moneyColumn, timeColumn, userColumn } from "./columns.tsx";
 import { Facts, Id, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { createDashboardRoutes, type Form, numberField, type PageContext, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { moneyText, queryString } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
@@ -146,7 +145,7 @@ const PaymentSums = ({ sums, carry }: Required<Pick<Listed, "sums" | "carry">>) 
 );
 
 /** The form that sets a customer's carry. */
-const CarryForm = ({ c, rejection }: { c: Context<DashboardEnv>; rejection: PurserError | undefined }) => (
+const CarryForm = ({ c, rejection }: { c: PageContext; rejection: PurserError | undefined }) => (
   <FormCard
     c={c}
     action="payments/carry"

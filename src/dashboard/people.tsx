@@ -1,8 +1,7 @@
-import type { Context } from "hono";
 import { findPeople, recentPeople } from "../people/list-people.ts";
 import { numberColumn, timeColumn } from "./columns.tsx";
 import { Tag } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, textField } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext, textField } from "./form.ts";
 import { queryString } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
@@ -77,7 +76,7 @@ const peopleList: Resource<ListedPerson, { readonly isRecent?: boolean }> = {
 };
 
 /** Shows people whose ids begin with a text. Opens the person if only one matches. */
-async function searchPeople(c: Context<DashboardEnv>, q: string) {
+async function searchPeople(c: PageContext, q: string) {
   const { people } = await findPeople(c.var.ctx, { beginning: q, limit: 2, cursor: undefined });
   const isAlone = people.length === 0 || (people.length === 1 && people[0]?.distinctId === q);
   const open = `${pathIn(c, "people")}${queryString({ distinctId: q })}`;

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { exportPersonInput } from "../api/exports/create-export-link.ts";
 import { revokeLinksInput } from "../api/exports/revoke-export-links.ts";
@@ -9,13 +8,13 @@ import { CLAIMS_A_DAY_MAX, CLAIMS_MADE_MAX } from "../people/claims.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
 import { CopyBox, Facts, numberHead, Table, Tag } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type PageContext, parseForm } from "./form.ts";
 import { amountText, queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
 import { keepOnce, takeOnce } from "./session.tsx";
 
-const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: string | undefined }) => (
+const FindPerson = ({ c, distinctId }: { c: PageContext; distinctId?: string | undefined }) => (
   <form method="get" action={pathIn(c, "people")} class="card row">
     <Field label="Distinct id" name="q" value={distinctId} />
     <button type="submit">Search</button>
@@ -29,7 +28,7 @@ const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: 
 );
 
 /** Shows what is stored about the person who has an id. */
-export async function personPage(c: Context<DashboardEnv>, given: string) {
+export async function personPage(c: PageContext, given: string) {
   const found = await catchRejection(async () => {
     const { distinctId } = parseForm(exportPersonInput, { distinctId: given });
     const profile = await readProfile(c.var.ctx, distinctId);
@@ -111,7 +110,7 @@ const ClaimState = ({ claim }: { claim: ClaimView }) => {
   );
 };
 
-const ClaimsView = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) => (
+const ClaimsView = ({ c, profile }: { c: PageContext; profile: Profile }) => (
   <section class="card" id="claims">
     <h2>Linked ids</h2>
     <p class="soft">
@@ -151,7 +150,7 @@ const ClaimsView = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile
 );
 
 interface ExportProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly distinctId: string;
   readonly link: ExportPersonOutput | undefined;
   readonly audit: Awaited<ReturnType<typeof listExportEvents>>;
@@ -202,7 +201,7 @@ const Export = ({ c, distinctId, link, audit }: ExportProps) => (
   </section>
 );
 
-const Events = ({ c, events }: { c: Context<DashboardEnv>; events: Profile["events"] }) => (
+const Events = ({ c, events }: { c: PageContext; events: Profile["events"] }) => (
   <section class="card">
     <h2>Recent events</h2>
     <Table

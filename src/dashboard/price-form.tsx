@@ -1,14 +1,13 @@
-import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
 import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import type { DashboardEnv } from "./form.ts";
+import type { PageContext } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import type { ListDraft, PriceDraft } from "./price-draft.ts";
 import { UnitChoice } from "./unit-choice.tsx";
 
 interface PriceFormProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly draft: ListDraft;
   readonly rejections: readonly PurserError[];
   /** How many empty rows each list has at its end. */

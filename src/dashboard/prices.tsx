@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import * as z from "zod";
 import { usageFields } from "../api/usage/usage-shapes.ts";
 import { meters } from "../books/amounts/amount-fields.ts";
@@ -11,7 +10,7 @@ import { exactNumber } from "../lib/json.ts";
 import { numberHead, Table, Tag } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { submit } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -39,7 +38,7 @@ function metersOfText(text: string): object {
 }
 
 /** Returns the price that the form asks for; null if it asks nothing. */
-async function priceAsked(c: Context<DashboardEnv>, form: Form): Promise<UsagePrice | null> {
+async function priceAsked(c: PageContext, form: Form): Promise<UsagePrice | null> {
   if (form.event === undefined) return null;
   const question = { event: form.event, model: textField(form, "model"), meters: metersOfText(form.meters ?? "") };
   return previewPrice(c.var.ctx, parseForm(priceQuestion.unwrap(), question));
@@ -50,7 +49,7 @@ const NOTICES: Readonly<Record<string, string>> = {
   deleted: "The scheduled version is deleted.",
 };
 
-const PriceActions = ({ c }: { c: Context<DashboardEnv> }) => (
+const PriceActions = ({ c }: { c: PageContext }) => (
   <>
     <a class="button" href={pathIn(c, "prices/edit")}>
       Edit the list
@@ -64,7 +63,7 @@ const PriceActions = ({ c }: { c: Context<DashboardEnv> }) => (
   </>
 );
 
-async function priceListsPage(c: Context<DashboardEnv>) {
+async function priceListsPage(c: PageContext) {
   const { appId, mode } = c.var.ctx.environment;
   const form: Form = c.req.query();
   const { inForce, versions } = await listPriceLists(c.var.root, appId, { mode, limit: VERSIONS_SHOWN });
@@ -138,7 +137,7 @@ const cellsOfRule = ({ event, model, when, perEvent, per }: CostRule, index: num
 ];
 const RULE_HEADS = [numberHead("No."), "Event", "Model", "When", numberHead("An event"), "Meters"];
 
-const VersionActions = (props: { c: Context<DashboardEnv>; version: number; isScheduled: boolean }) => (
+const VersionActions = (props: { c: PageContext; version: number; isScheduled: boolean }) => (
   <>
     <a class="button" href={pathIn(props.c, `prices/edit?version=${props.version}`)}>
       Edit as a new version
@@ -155,13 +154,13 @@ const VersionActions = (props: { c: Context<DashboardEnv>; version: number; isSc
 );
 
 /** Returns the version in the path. */
-function readVersion(c: Context<DashboardEnv>): number {
+function readVersion(c: PageContext): number {
   const version = Number(c.req.param("version"));
   if (version > Number.MAX_SAFE_INTEGER) throw new PurserError("not_found", "The price list has no such version.");
   return version;
 }
 
-function deleteVersionPage(c: Context<DashboardEnv>, rejection?: PurserError) {
+function deleteVersionPage(c: PageContext, rejection?: PurserError) {
   const version = readVersion(c);
   return confirmPage(
     c,
@@ -176,7 +175,7 @@ function deleteVersionPage(c: Context<DashboardEnv>, rejection?: PurserError) {
   );
 }
 
-async function priceListPage(c: Context<DashboardEnv>) {
+async function priceListPage(c: PageContext) {
   const { appId, mode } = c.var.ctx.environment;
   const version = readVersion(c);
   const list = await readPriceList(c.var.root, appId, mode, version);

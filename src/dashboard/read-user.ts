@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { ledgerReason } from "../api/credits/credit-shapes.ts";
 import { historyInput } from "../api/credits/list-ledger-entries.ts";
 import { readForecasts } from "../books/credits/forecast.ts";
@@ -16,7 +15,7 @@ import { invalid } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
 import { listUserNotes } from "../people/user-notes.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type DashboardEnv, type Form, parseForm, textField, timeField } from "./form.ts";
+import { type Form, type PageContext, parseForm, textField, timeField } from "./form.ts";
 import { readIdentities } from "./identities.ts";
 import { type ListPage, readShownList } from "./list.tsx";
 import { readTimeline } from "./read-timeline.ts";
@@ -61,7 +60,7 @@ export function ledgerReader(ctx: TenantCtx, form: Form, input: HistoryInput) {
 }
 
 /** Reads all that the page of a user shows. Throws `invalid_request` for a filter that is malformed. */
-export async function readUser(c: Context<DashboardEnv>, form: Form) {
+export async function readUser(c: PageContext, form: Form) {
   const { ctx, root } = c.var;
   const input = readHistory(form);
   const { userId } = input;
@@ -116,7 +115,7 @@ export async function readUser(c: Context<DashboardEnv>, form: Form) {
 }
 
 /** Returns the newest entries of the selected balance, or of the first in spending order. */
-async function recentEntries(c: Context<DashboardEnv>, userId: string, form: Form, list: BalanceList) {
+async function recentEntries(c: PageContext, userId: string, form: Form, list: BalanceList) {
   const balance = list.balances.find((each) => each.balanceId === form.balanceId) ?? list.balances[0];
   if (balance === undefined) return null;
   const { rows } = await ledgerPage(c.var.ctx, { userId, balanceId: balance.balanceId, limit: CHART_ROWS });

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { cancelRecurringInput } from "../api/recurring/cancel-recurring-grant.ts";
 import { cancelRecurring, previewCancel, resumeRecurring } from "../books/recurring/cancel-recurring.ts";
 import { listRecurring, type RecurringOutput } from "../books/recurring/recurring.ts";
@@ -7,7 +6,7 @@ import { callVerb } from "../http/factory.ts";
 import { Id, Table, Tag } from "./components.tsx";
 import { confirmPage, redirectAfter, requireReason } from "./confirm.tsx";
 import { Choice, Hidden, LongText } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext, parseForm } from "./form.ts";
 import { amountText, everyText, queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { RECURRING_PATH, UserLink, userPath } from "./links.tsx";
@@ -17,7 +16,7 @@ import { BeforeAfter } from "./unit-amount.tsx";
 const refers = ({ userId, recurringId }: RecurringOutput) => queryString({ userId, recurringId });
 
 /** The actions on a recurring grant. */
-const Actions = ({ c, grant }: { c: Context<DashboardEnv>; grant: RecurringOutput }) => (
+const Actions = ({ c, grant }: { c: PageContext; grant: RecurringOutput }) => (
   <>
     {grant.status === "suspended" && (
       <form method="post" action={pathIn(c, `${RECURRING_PATH}/resume`)}>
@@ -37,13 +36,7 @@ const Actions = ({ c, grant }: { c: Context<DashboardEnv>; grant: RecurringOutpu
 );
 
 /** Shows a user's recurring grants. Nothing where there are none. */
-export const RecurringGrants = ({
-  c,
-  recurring,
-}: {
-  c: Context<DashboardEnv>;
-  recurring: readonly RecurringOutput[];
-}) =>
+export const RecurringGrants = ({ c, recurring }: { c: PageContext; recurring: readonly RecurringOutput[] }) =>
   recurring.length === 0 ? null : (
     <section class="card" id="recurring">
       <h2>Recurring grants</h2>
@@ -51,7 +44,7 @@ export const RecurringGrants = ({
     </section>
   );
 
-const GrantTable = ({ c, recurring }: { c: Context<DashboardEnv>; recurring: readonly RecurringOutput[] }) => (
+const GrantTable = ({ c, recurring }: { c: PageContext; recurring: readonly RecurringOutput[] }) => (
   <Table
     label="Recurring grants"
     csv="recurring-grants"
@@ -61,7 +54,7 @@ const GrantTable = ({ c, recurring }: { c: Context<DashboardEnv>; recurring: rea
   />
 );
 
-type RecurringColumn = ListColumn<RecurringOutput, Context<DashboardEnv>>;
+type RecurringColumn = ListColumn<RecurringOutput, PageContext>;
 
 /** The columns of a recurring grant, without its user. */
 const GRANT_COLUMNS: readonly RecurringColumn[] = [
@@ -124,7 +117,7 @@ export const RECURRING_COLUMNS: readonly RecurringColumn[] = [
   ...GRANT_COLUMNS,
 ];
 
-async function cancelPage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function cancelPage(c: PageContext, form: Form, rejection?: PurserError) {
   const { userId = "", recurringId = "" } = form;
   const [{ recurring }, revoked] = await Promise.all([
     listRecurring(c.var.ctx, { userId }),

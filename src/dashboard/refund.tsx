@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { refundInput } from "../api/credits/refund-credits.ts";
 import { previewRefund, refundCredits } from "../books/credits/refund.ts";
 import type { PurserError } from "../errors.ts";
@@ -6,14 +5,14 @@ import { callVerb } from "../http/factory.ts";
 import { numberHead, Table } from "./components.tsx";
 import { confirmPage, ReasonField, redirectAfter, requireReason } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type Form, numberField, type PageContext, parseForm } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { ALREADY_SPENT, paymentKeyOf, ReferenceLink, userPath } from "./links.tsx";
 import { BeforeAfter, UnitAmount } from "./unit-amount.tsx";
 
-function refundForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+function refundForm(c: PageContext, form: Form, rejection?: PurserError) {
   const { userId = "", externalRef, refundRef = c.var.root.newId("ref_") } = form;
   const isOfPayment = externalRef !== undefined && paymentKeyOf(externalRef) !== null;
   return page(
@@ -59,7 +58,7 @@ function refundOfForm(form: Form, refundRef: string) {
   });
 }
 
-async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
+async function confirmRefund(c: PageContext, form: Form, refused?: PurserError) {
   const { refundRef = c.var.root.newId("ref_") } = form;
   const read = await catchRejection(async () => {
     const input = refundOfForm(form, refundRef);

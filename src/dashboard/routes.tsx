@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import { limitArrivals, openRoot } from "../api/enter.ts";
 import { inDatabaseOf } from "../auth/system-ctx.ts";
@@ -19,7 +18,7 @@ import { clockPages } from "./clock.tsx";
 import { eraseRoutes } from "./erase.tsx";
 import { eventPages } from "./event.tsx";
 import { figuresRoutes } from "./figures.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { createDashboardRoutes, type DashboardEnv, type PageContext } from "./form.ts";
 import { grantRoutes } from "./grant.tsx";
 import { keysRoutes } from "./keys.tsx";
 import { page, pathIn, readAsset, sectionOfPath, withAssets } from "./layout.tsx";
@@ -130,7 +129,7 @@ function describeRejection(rejection: PurserError): string {
   return status < 500 ? "Request failed" : "Something went wrong";
 }
 
-function errorPage(c: Context<DashboardEnv>, rejection: PurserError) {
+function errorPage(c: PageContext, rejection: PurserError) {
   // Set when the application in the path exists.
   const isInApp: boolean = c.var.ctx !== undefined;
   const section = isInApp ? sectionOfPath(c) : undefined;

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { findReferences } from "../books/credits/find-entries.ts";
 import { findUsers } from "../books/credits/users.ts";
@@ -9,7 +8,7 @@ import { invalid } from "../errors.ts";
 import { findPeople } from "../people/list-people.ts";
 import { Empty, Id } from "./components.tsx";
 import { exists, findNewest, pageOfId, SEARCHED_IDS_MAX } from "./find.ts";
-import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
+import { createDashboardRoutes, type PageContext, textField } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -28,7 +27,7 @@ interface Group {
 
 const unique = (texts: readonly string[]): readonly string[] => [...new Set(texts)].slice(0, SHOWN_FOUND_MAX);
 
-async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly Group[]> {
+async function readGroups(c: PageContext, q: string): Promise<readonly Group[]> {
   const { ctx, root } = c.var;
   const { appId, mode } = ctx.environment;
   const page = { beginning: q, limit: SHOWN_FOUND_MAX };
@@ -97,7 +96,7 @@ async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly
   ];
 }
 
-async function searchPage(c: Context<DashboardEnv>) {
+async function searchPage(c: PageContext) {
   const q = textField(c.req.query(), "q")?.trim() ?? "";
   if ([...q].length > SEARCH_CHARACTERS_MAX)
     throw invalid("q", `must have at most ${SEARCH_CHARACTERS_MAX} characters`);

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { settlePaymentInput } from "../api/payments/settle-payment.ts";
 import { readUserTotals } from "../books/credits/read-balance.ts";
 import { nameKey, type PackOutput } from "../catalog/pack.ts";
@@ -7,16 +6,16 @@ import { findPayment, type PaymentOutput } from "../payments/payment-lists.ts";
 import { previewSettlement, settlePayment } from "../payments/settle-by-hand.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
 import { assertSure, confirmPage, warnAboutAmount, warnAboutId } from "./confirm.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type Form, numberField, type PageContext, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { moneyText } from "./format.tsx";
 import { GrantFields, issuedFacts } from "./grant.tsx";
 import { paymentPath } from "./links.tsx";
 
 /** Shows the page of the payment in the path. */
-type ShowPayment = (c: Context<DashboardEnv>, rejection?: PurserError) => Response | Promise<Response>;
+type ShowPayment = (c: PageContext, rejection?: PurserError) => Response | Promise<Response>;
 
-const paymentKeyIn = (c: Context<DashboardEnv>): string => c.req.param("paymentKey") ?? "";
+const paymentKeyIn = (c: PageContext): string => c.req.param("paymentKey") ?? "";
 
 interface NamedGrant {
   /** A pack's id or name. */
@@ -26,7 +25,7 @@ interface NamedGrant {
 
 /** Returns the pack that Stripe's first object with one names: itself, or by the price of an invoice's line. */
 export async function namedByStripe(
-  c: Context<DashboardEnv>,
+  c: PageContext,
   asked: Awaited<ReturnType<typeof findPayment>>["asked"],
 ): Promise<NamedGrant> {
   const { appId, mode } = c.var.ctx.environment;
@@ -39,7 +38,7 @@ export async function namedByStripe(
 }
 
 export const SettleForm = (props: {
-  c: Context<DashboardEnv>;
+  c: PageContext;
   payment: PaymentOutput;
   rejection: PurserError | undefined;
   packs: readonly PackOutput[];
@@ -71,19 +70,14 @@ export const SettleForm = (props: {
   );
 };
 
-function readSettlement(c: Context<DashboardEnv>, form: Form) {
+function readSettlement(c: PageContext, form: Form) {
   const { mode } = c.var.ctx.environment;
   const { userId, packId } = form;
   return parseForm(settlePaymentInput, { mode, userId, packId, quantity: numberField(form, "quantity") });
 }
 
 /** Shows which credits a settlement would grant, to which user, and what that user would then have. */
-async function confirmSettlement(
-  c: Context<DashboardEnv>,
-  form: Form,
-  showPayment: ShowPayment,
-  refused?: PurserError,
-) {
+async function confirmSettlement(c: PageContext, form: Form, showPayment: ShowPayment, refused?: PurserError) {
   const key = paymentKeyIn(c);
   const { ctx, root } = c.var;
   const read = await catchRejection(async () => {

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { createStatementInput } from "../api/statements/create-statement.ts";
 import { namesOfMany, readUnitNames } from "../books/prices/unit-names.ts";
 import {
@@ -13,7 +12,7 @@ import { linkColumn, tagColumn, timeColumn } from "./columns.tsx";
 import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import type { FigureName } from "./figures.tsx";
-import { createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
+import { createDashboardRoutes, type PageContext, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -89,7 +88,7 @@ const STATEMENT_COLUMNS: readonly (readonly [head: string, of: StatementTerm["of
   ["Held by reservations", ({ held }) => held],
 ];
 
-async function statementPage(c: Context<DashboardEnv>, statementId: string) {
+async function statementPage(c: PageContext, statementId: string) {
   const { appId } = c.var.ctx.environment;
   const { month, lines } = await readStatement(c.var.root, appId, statementId);
   const columns = STATEMENT_COLUMNS.filter(([, of]) => lines?.some((line) => of(line) !== 0));

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { setStripeInput } from "../api/payments/set-stripe.ts";
 import type { PurserError } from "../errors.ts";
 import { exactNumber } from "../lib/json.ts";
@@ -7,7 +6,7 @@ import { type StripeOutput, setStripe } from "../payments/stripe-setting.ts";
 import { CopyBox } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Field, LongText } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { createDashboardRoutes, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
@@ -20,11 +19,7 @@ const REJECTED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reas
 };
 
 /** Shows what to enter at Stripe, ready to copy, and the setting. */
-export const StripeSetup = (props: {
-  c: Context<DashboardEnv>;
-  stripe: StripeOutput;
-  rejection: PurserError | undefined;
-}) => {
+export const StripeSetup = (props: { c: PageContext; stripe: StripeOutput; rejection: PurserError | undefined }) => {
   const { c, rejection } = props;
   const { setting, lastEventAt, refused } = props.stripe;
   const { appId, mode } = c.var.ctx.environment;
@@ -106,7 +101,7 @@ export const StripeSetup = (props: {
 };
 
 /** Asks for confirmation before the setting and its secrets are deleted. */
-const confirmOff = (c: Context<DashboardEnv>) =>
+const confirmOff = (c: PageContext) =>
   confirmPage(
     c,
     {
@@ -135,7 +130,7 @@ function readPrice(text: string) {
 }
 
 /** Stores the setting of the form. Throws the rejections of the API. */
-export async function saveStripe(c: Context<DashboardEnv>) {
+export async function saveStripe(c: PageContext) {
   const { appId, mode } = c.var.ctx.environment;
   const { form } = c.var;
   const secrets = [textField(form, "secret"), textField(form, "previous")].filter((text) => text !== undefined);

@@ -1,11 +1,10 @@
-import type { Context } from "hono";
 import { exactAmount, toMinor, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { PaymentOutput } from "../payments/payment-lists.ts";
 import { numberHead, Pager, Table } from "./components.tsx";
-import type { DashboardEnv, Form } from "./form.ts";
+import type { Form, PageContext } from "./form.ts";
 import { amountText, everyText, moneyText, queryString, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { EventLink, paymentPath, ReservationLink } from "./links.tsx";
@@ -26,7 +25,7 @@ export function timelineBefore({ before = "" }: Form): number | null {
 }
 
 interface TimelineProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly userId: string;
   readonly page: TimelinePage;
   /** The user's balances, which name their packs. */
@@ -96,7 +95,7 @@ function changedMinor(item: TimelineItem): readonly CreditChange[] {
 }
 
 interface WhatProps<Item> {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly item: Item;
   readonly packs: PackNames;
 }
@@ -174,7 +173,7 @@ const EntriesText = ({ c, item: { rows, asked, payment }, packs }: WhatProps<Ite
 const usedName = ({ event, model }: { readonly event: string; readonly model: string | null }): string =>
   model === null ? event : `${event} · ${model}`;
 
-const OfPayment = ({ c, payment }: { c: Context<DashboardEnv>; payment: PaymentOutput }) => {
+const OfPayment = ({ c, payment }: { c: PageContext; payment: PaymentOutput }) => {
   const { paymentKey, captured, refunded, withheld, currency } = payment;
   return (
     <>
@@ -193,7 +192,7 @@ const OfPayment = ({ c, payment }: { c: Context<DashboardEnv>; payment: PaymentO
 const usedOf = (quantities: object) =>
   Object.fromEntries(Object.entries(quantities).filter(([, value]) => value !== 0));
 
-const EventText = ({ c, event }: { c: Context<DashboardEnv>; event: ItemOf<"event">["event"] }) => (
+const EventText = ({ c, event }: { c: PageContext; event: ItemOf<"event">["event"] }) => (
   <>
     {usedName(event)}: <QuantityList of={usedOf(event.quantities)} />
     {event.uncovered !== null && (

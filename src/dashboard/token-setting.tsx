@@ -1,12 +1,11 @@
-import type { Context } from "hono";
 import type { EndUserAuthOutput, TokenTest } from "../catalog/apps.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, LongText } from "./fields.tsx";
-import { type DashboardEnv, type Form, textField } from "./form.ts";
+import { type Form, type PageContext, textField } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 
 interface TokenSettingProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly setting: EndUserAuthOutput["setting"];
   /** The form that was rejected, and why. */
   readonly form: Form;
@@ -106,7 +105,7 @@ export const TokenSetting = ({ c, setting, form: typed, rejection }: TokenSettin
 };
 
 interface TesterProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly test: TokenTest | undefined;
   readonly token: string | undefined;
 }

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { changeLimitInput } from "../api/usage-limits/change-usage-limit.ts";
 import { createLimitInput } from "../api/usage-limits/create-usage-limit.ts";
 import { EVERY } from "../books/ledger/calendar.ts";
@@ -16,7 +15,7 @@ import { linkColumn, menuColumn, quantityColumn, shownColumn, textColumn, timeCo
 import { Empty } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
+import { createDashboardRoutes, numberField, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, everyText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -98,7 +97,7 @@ const limitsList: Resource<UsageLimitOutput> = {
 };
 
 /** Returns the limit in the path. Throws `not_found` for a limit of the other mode. */
-async function limitOfPage(c: Context<DashboardEnv>): Promise<LimitOfApp> {
+async function limitOfPage(c: PageContext): Promise<LimitOfApp> {
   const { appId, mode } = c.var.ctx.environment;
   const limit = await requireLimit(c.var.root, appId, c.req.param("limitId") ?? "");
   if (limit.mode !== mode || limit.isDeleted)
@@ -106,12 +105,12 @@ async function limitOfPage(c: Context<DashboardEnv>): Promise<LimitOfApp> {
   return limit;
 }
 
-async function readLimit(c: Context<DashboardEnv>): Promise<UsageLimitOutput> {
+async function readLimit(c: PageContext): Promise<UsageLimitOutput> {
   const limit = await limitOfPage(c);
   return presentLimit(limit, limit.mode);
 }
 
-async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, rejection?: PurserError) {
+async function limitPage(c: PageContext, limit: UsageLimitOutput, rejection?: PurserError) {
   const { limitId, name, unit, every, timeZone } = limit;
   const at = pathIn(c, `usage-limits/${limitId}`);
   const deleteLink = (
@@ -143,7 +142,7 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, reje
   );
 }
 
-async function deleteLimitPage(c: Context<DashboardEnv>) {
+async function deleteLimitPage(c: PageContext) {
   const { limitId, name } = await readLimit(c);
   return confirmPage(
     c,

@@ -1,10 +1,9 @@
-import type { Context } from "hono";
 import { doubleOf, UNITS, type Unit } from "../books/amounts/amount.ts";
 import { FORECAST_DAYS, type Forecast } from "../books/credits/forecast.ts";
 import type { FoundUser } from "../books/credits/users.ts";
 import type { UsageFigures } from "../books/usage/usage-figures.ts";
 import { Amounts, numberHead, Table, unitHead } from "./components.tsx";
-import type { DashboardEnv } from "./form.ts";
+import type { PageContext } from "./form.ts";
 import { amountText, queryString, runsOutText, shortAmount } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
@@ -29,7 +28,7 @@ function computeMedian(values: readonly number[]): number {
 }
 
 interface UsersProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly largest: readonly UserUsed[];
   /** The credits of the largest users. */
   readonly users: readonly FoundUser[];
@@ -84,7 +83,7 @@ const timesText = (value: number, median: number): string =>
   median === 0 ? "–" : `${amountText(Math.round((10 * value) / median) / 10)} ×`;
 
 interface RunsOutProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly forecasts: ReadonlyMap<string, readonly Forecast[]>;
   /** The credits of the same users. */
   readonly users: readonly FoundUser[];

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { doubleOf } from "../books/amounts/amount.ts";
 import { type Forecast, readForecasts } from "../books/credits/forecast.ts";
@@ -7,14 +6,14 @@ import { FIGURE_SUMS_MAX, FIGURE_TOTALS_MAX, type UsageFigures } from "../books/
 import { DAY_MS } from "../lib/time.ts";
 import { DayChart } from "./chart.tsx";
 import { Empty, numberHead, type Tab, Tabs, unitHead } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { createDashboardRoutes, type PageContext } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
 import { BareAmount, unitText } from "./unit-amount.tsx";
 import { groupTab, LeftOut, type Used, usageDate, usageDaysPage } from "./usage-days.tsx";
 import { CREDITS_READ_MAX, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx";
 
 interface FoundProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly figures: UsageFigures;
   readonly users: readonly FoundUser[];
   readonly forecasts: ReadonlyMap<string, readonly Forecast[]>;

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { type Child, useContext } from "hono/jsx";
 import { doubleOf, exactAmount, toMinor, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { Forecast } from "../books/credits/forecast.ts";
@@ -8,7 +7,7 @@ import type { ReservationOutput } from "../books/usage/read-reservation.ts";
 import type { UserModels } from "../books/usage/usage-figures.ts";
 import { Meter } from "./chart.tsx";
 import { numberHead, RowMenu, Table, Tag, unitHead } from "./components.tsx";
-import type { DashboardEnv } from "./form.ts";
+import type { PageContext } from "./form.ts";
 import { amountText, queryString, runsOutText, shortAmount, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { ReservationLink, releasePath } from "./links.tsx";
@@ -21,7 +20,7 @@ export type UserBalance = BalanceList["balances"][number];
 const OPEN_MAX = 6;
 
 /** Shows the user's grants, each with its balances: those that pay first come first. */
-export const Balances = ({ c, userId, list }: { c: Context<DashboardEnv>; userId: string; list: BalanceList }) => {
+export const Balances = ({ c, userId, list }: { c: PageContext; userId: string; list: BalanceList }) => {
   const grants = balancesByGrant(list);
   const folded = grants.slice(OPEN_MAX);
   return (
@@ -59,7 +58,7 @@ function balancesByGrant({ balances }: BalanceList): readonly (readonly UserBala
 }
 
 interface UserGrantsProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly userId: string;
   readonly label: string;
   readonly grants: readonly (readonly UserBalance[])[];
@@ -79,7 +78,7 @@ const UserGrants = ({ c, userId, label, grants }: UserGrantsProps) => (
 );
 
 interface GrantProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly userId: string;
   readonly grant: readonly UserBalance[];
   readonly first: UserBalance;
@@ -235,7 +234,7 @@ export const ByModel = ({ usage: { days, models, isPartial } }: { usage: UserMod
 };
 
 interface HoldsProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly reservations: readonly ReservationOutput[];
   readonly isAll: boolean;
 }

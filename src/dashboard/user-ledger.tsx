@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { useContext } from "hono/jsx";
 import { ledgerReason } from "../api/credits/credit-shapes.ts";
 import { fromMinor } from "../books/amounts/amount.ts";
@@ -9,7 +8,7 @@ import { iso } from "../lib/time.ts";
 import { StepChart } from "./chart.tsx";
 import { numberHead } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
-import type { DashboardEnv, Form } from "./form.ts";
+import type { Form, PageContext } from "./form.ts";
 import { amountText, queryString, Time, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink } from "./links.tsx";
@@ -18,7 +17,7 @@ import { BareAmount, QuantityList, UnitChange, UnitsContext, unitAmountText, uni
 import type { UserBalance } from "./user-balances.tsx";
 
 interface LedgerProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly form: Form;
   readonly balances: readonly UserBalance[];
   readonly list: ShownList<LedgerRow>;

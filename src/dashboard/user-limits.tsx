@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { doubleOf } from "../books/amounts/amount.ts";
 import type { UserLimitOutput } from "../books/limits/read-user-limits.ts";
 import { removeOverride, setOverride } from "../books/limits/user-limits.ts";
@@ -7,7 +6,7 @@ import { callVerb } from "../http/factory.ts";
 import { Table } from "./components.tsx";
 import { redirectAfter } from "./confirm.tsx";
 import { Field, Hidden } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, numberField } from "./form.ts";
+import { createDashboardRoutes, numberField, type PageContext } from "./form.ts";
 import { Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
@@ -17,7 +16,7 @@ const OVERRIDE_PATH = "users/limit";
 const PERIODS = { minute: "this minute", hour: "this hour", day: "today", week: "this week", month: "this month" };
 
 interface UserLimitsProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly userId: string;
   readonly limits: readonly UserLimitOutput[];
 }
@@ -80,7 +79,7 @@ const OverrideForm = ({ c, userId, limit }: Omit<UserLimitsProps, "limits"> & { 
   </details>
 );
 
-function actOnOverride(c: Context<DashboardEnv>) {
+function actOnOverride(c: PageContext) {
   const { form } = c.var;
   const { userId = "", limitId = "" } = form;
   return callVerb(c, async (ctx) => {

@@ -1,15 +1,14 @@
-import type { Context } from "hono";
 import { useContext } from "hono/jsx";
 import { COUNTED_EVENTS_MAX, MEMBERSHIPS_MAX, type MemberPayer } from "../books/usage/list-memberships.ts";
 import { Table } from "./components.tsx";
-import type { DashboardEnv } from "./form.ts";
+import type { PageContext } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { userPath } from "./links.tsx";
 import { partText, UnitsContext, unitAmountText } from "./unit-amount.tsx";
 
 interface MembershipsProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly memberships: readonly MemberPayer[];
   readonly days: number;
 }

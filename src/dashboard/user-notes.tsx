@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import * as z from "zod";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
@@ -8,7 +7,7 @@ import { addUserNote, deleteUserNote, listUserNotes, NOTE_TEXT_MAX, type UserNot
 import { Table } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { LongText } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
@@ -18,7 +17,7 @@ import { repeatable } from "./session.tsx";
 const NOTES_PATH = "users/notes";
 
 interface UserNotesProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly userId: string;
   readonly notes: readonly UserNote[];
 }
@@ -61,14 +60,14 @@ const NoteForm = ({ c, userId, rejection }: Omit<UserNotesProps, "notes"> & { re
   </FormCard>
 );
 
-const rejectedNotePage = (c: Context<DashboardEnv>, rejection: PurserError) =>
+const rejectedNotePage = (c: PageContext, rejection: PurserError) =>
   page(
     c,
     { title: `User ${c.var.form.userId}`, section: "users", rejection },
     <NoteForm c={c} userId={c.var.form.userId ?? ""} rejection={rejection} />,
   );
 
-async function deleteNotePage(c: Context<DashboardEnv>, { userId = "", noteId = "" }: Form, rejection?: PurserError) {
+async function deleteNotePage(c: PageContext, { userId = "", noteId = "" }: Form, rejection?: PurserError) {
   const note = (await listUserNotes(c.var.ctx, userId)).find((each) => each.noteId === noteId);
   return confirmPage(
     c,

@@ -1,10 +1,9 @@
-import type { Context } from "hono";
 import type { BalanceList } from "../books/credits/list.ts";
 import type { PlanOutput } from "../books/usage/plan.ts";
 import type { PurserError } from "../errors.ts";
 import { numberHead, Table } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";
-import type { DashboardEnv, Form } from "./form.ts";
+import type { Form, PageContext } from "./form.ts";
 import { pathIn } from "./layout.tsx";
 import { BareAmount, UnitAmount, useUnits } from "./unit-amount.tsx";
 
@@ -18,7 +17,7 @@ const WHY_SKIPPED: Readonly<Record<PlanOutput["skipped"][number]["reason"], stri
 };
 
 interface PlanProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly form: Form;
   readonly list: BalanceList;
   readonly plan: PlanOutput | undefined;

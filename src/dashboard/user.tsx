@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { planInput } from "../api/credits/preview-debit.ts";
 import type { readUserTotals } from "../books/credits/read-balance.ts";
 import { isKnownUser } from "../books/credits/users.ts";
@@ -9,9 +8,9 @@ import { Field } from "./fields.tsx";
 import {
   catchRejection,
   createDashboardRoutes,
-  type DashboardEnv,
   type Form,
   numberField,
+  type PageContext,
   parseForm,
   textField,
 } from "./form.ts";
@@ -32,7 +31,7 @@ import { UserNotes } from "./user-notes.tsx";
 import { Plan } from "./user-plan.tsx";
 
 /** Shows the search for users, and for other objects by their id. */
-const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: string | undefined }) => (
+const FindUser = ({ c, value }: { c: PageContext; value?: string | undefined }) => (
   <form method="get" action={pathIn(c, "users")} class="row">
     <Field label="User id" name="q" value={value} />
     <button type="submit">Search</button>
@@ -77,7 +76,7 @@ function tooManyToPlan(balances: number): PurserError {
 }
 
 /** Shows all of one user's credits. */
-export async function userPage(c: Context<DashboardEnv>) {
+export async function userPage(c: PageContext) {
   const form = c.req.query();
   const { userId = "" } = form;
   const found = await catchRejection(() => readUser(c, form));
@@ -180,7 +179,7 @@ const UserHeader = ({ identity, totals }: HeaderProps) => {
 };
 
 /** Shows that no user has this id. The id may be mistyped or belong to the other mode. */
-const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
+const Unknown = ({ c, userId }: { c: PageContext; userId: string }) => {
   const { appId, mode } = c.var.ctx.environment;
   const other = mode === "live" ? "test" : "live";
   const trimmed = userId.trim();
@@ -212,7 +211,7 @@ const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) =>
 };
 
 /** Shows the main action, and the others in a menu. */
-const UserActions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
+const UserActions = ({ c, userId }: { c: PageContext; userId: string }) => {
   const links = [
     ["users/recurring", "Grant every period", { userId }],
     ["users/refund", "Refund an order", { userId }],

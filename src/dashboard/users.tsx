@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { doubleOf, UNITS } from "../books/amounts/amount.ts";
 import { findReferences } from "../books/credits/find-entries.ts";
 import { type FoundUser, findUsers, recentUsers } from "../books/credits/users.ts";
@@ -9,7 +8,7 @@ import type { TenantCtx } from "../runtime.ts";
 import { menuColumn, timeColumn } from "./columns.tsx";
 import { Amounts, numberHead, Table, Tag } from "./components.tsx";
 import { exists, pageOfId } from "./find.ts";
-import { createDashboardRoutes, type DashboardEnv, type Form, type PageContext, textField } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext, textField } from "./form.ts";
 import { queryString, Time } from "./format.tsx";
 import { type Identity, readIdentities } from "./identities.ts";
 import { pathIn } from "./layout.tsx";
@@ -34,7 +33,7 @@ interface FoundMore {
   readonly isRecent?: boolean;
 }
 
-async function usersPage(c: Context<DashboardEnv>) {
+async function usersPage(c: PageContext) {
   const q = searchText(c.req.query());
   if (q === undefined) return listPage(c, usersList);
   const place = await pageOfId(c, q);
@@ -66,7 +65,7 @@ async function usersPage(c: Context<DashboardEnv>) {
 }
 
 interface ReferencesProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly balances: Awaited<ReturnType<typeof findReferences>>;
 }
 

@@ -1,9 +1,8 @@
-import type { Context } from "hono";
 import { verifyInput } from "../api/credits/verify-user.ts";
 import { VERIFIED_ENTRIES_MAX, type VerifyOutput, verifyUser, verifyUsers } from "../books/credits/verify.ts";
 import type { PurserError } from "../errors.ts";
 import { numberHead, Table } from "./components.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type PageContext, parseForm, textField } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
@@ -17,7 +16,7 @@ const REJECTION_TEXTS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], st
   owed: "it owes more to a refund than open reservations hold of it",
 };
 
-const VerifyVerdict = ({ c, result }: { c: Context<DashboardEnv>; result: VerifyOutput }) => (
+const VerifyVerdict = ({ c, result }: { c: PageContext; result: VerifyOutput }) => (
   <>
     <p class={`verdict ${result.isSound ? "yes" : "no"}`}>
       {result.isSound ? "✓ Sound" : `✗ ${result.flaws.length} flaws`}
@@ -42,7 +41,7 @@ interface VerifyPage {
   readonly rejection?: PurserError | undefined;
 }
 
-const verifyPage = (c: Context<DashboardEnv>, { title, results, next, rejection }: VerifyPage) =>
+const verifyPage = (c: PageContext, { title, results, next, rejection }: VerifyPage) =>
   page(
     c,
     { title, section: "users", rejection },
