@@ -21,7 +21,6 @@ async function adjustForm(c: PageContext, form: Form, rejection?: PurserError) {
     c,
     { title: "Adjust balance", section: "users", rejection },
     <FormCard
-      c={c}
       method="get"
       action="users/adjust/confirm"
       about={
@@ -31,7 +30,7 @@ async function adjustForm(c: PageContext, form: Form, rejection?: PurserError) {
       }
       form={form}
       rejection={rejection}
-      hidden={{ userId, balanceId, adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }}
+      fields={{ userId, balanceId, adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }}
       button="Continue"
     >
       <Field label="Amount to add (negative to deduct)" name="delta" required placeholder="-10" />

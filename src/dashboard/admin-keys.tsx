@@ -81,7 +81,6 @@ const adminKeysList: Resource<AdminKeyOutput & { readonly by: string }> = {
   },
   below: (c, { rejection }) => (
     <FormCard
-      c={c}
       action={ADMIN_KEYS_PATH}
       title="New administration key"
       rejection={rejection}

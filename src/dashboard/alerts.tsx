@@ -14,6 +14,7 @@ import {
 import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-notices.ts";
 import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
 import { PurserError } from "../errors.ts";
+import { pathIn } from "./app-link.tsx";
 import { linkColumn, menuColumn, shownColumn, timeColumn } from "./columns.tsx";
 import { Empty, Pager, Table } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
@@ -21,7 +22,7 @@ import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, type Form, numberField, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, queryString } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
@@ -110,7 +111,6 @@ const alertsList: Resource<AlertOutput> = {
     return (
       <>
         <FormCard
-          c={c}
           action="alerts"
           title="New alert"
           rejection={rejection}
@@ -122,7 +122,6 @@ const alertsList: Resource<AlertOutput> = {
           <UnitChoice label="Unit" name="unit" />
         </FormCard>
         <FormCard
-          c={c}
           action="alerts/notices"
           title="Notices of expiry"
           about={
@@ -182,7 +181,6 @@ async function alertPage(c: PageContext, alert: AlertOutput, rejection?: PurserE
     { title: alert.name, section: "alerts", rejection, notice, actions: deleteLink },
     <>
       <FormCard
-        c={c}
         action={at}
         title="Edit"
         about={
@@ -207,7 +205,7 @@ async function alertPage(c: PageContext, alert: AlertOutput, rejection?: PurserE
           label="Triggered for"
           head={["User"]}
           csv="alert-users"
-          rows={users.map(({ userId }) => [<UserLink c={c} id={userId} />])}
+          rows={users.map(({ userId }) => [<UserLink id={userId} />])}
           empty={<Empty icon="users" title="No users" />}
         />
         <Pager

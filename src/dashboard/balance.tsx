@@ -3,12 +3,13 @@ import { fromMinor } from "../books/amounts/amount.ts";
 import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { findGrantEntry, listAuditOfTarget } from "../catalog/search-audit.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { AuditTable } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
 import { Facts, numberHead, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type PageContext } from "./form.ts";
 import { queryString, timeText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { BalanceLink, ReferenceLink, UserLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
 import { PartOfAmount, partText, UnitsContext, useUnits } from "./unit-amount.tsx";
@@ -32,7 +33,7 @@ async function balancePage(c: PageContext, balanceId: string) {
     { title: `Balance ${balance.packName}`, section: "users" },
     <>
       <section class="card">
-        <BalanceFacts c={c} balance={balance} grantedBy={grantedBy} />
+        <BalanceFacts balance={balance} grantedBy={grantedBy} />
         <div class="row">
           <a class="button quiet" href={`${ofUser("users")}#ledger`}>
             Ledger
@@ -65,7 +66,7 @@ async function balancePage(c: PageContext, balanceId: string) {
             )
           }
           rows={siblings.map((each) => [
-            <BalanceLink c={c} id={each.balanceId} />,
+            <BalanceLink id={each.balanceId} />,
             <span class="num">
               <PartOfAmount part={each.remaining} of={each.initial} unit={each.unit} />
             </span>,
@@ -75,24 +76,18 @@ async function balancePage(c: PageContext, balanceId: string) {
       </section>
       <section class="card">
         <h2>Administrative actions</h2>
-        <AuditTable
-          c={c}
-          label="AuditTable"
-          entries={named}
-          empty="No actions by the dashboard or the administration API."
-        />
+        <AuditTable label="AuditTable" entries={named} empty="No actions by the dashboard or the administration API." />
       </section>
     </>,
   );
 }
 
 interface FactsProps {
-  readonly c: PageContext;
   readonly balance: BalanceView;
   readonly grantedBy: string | null;
 }
 
-const BalanceFacts = ({ c, balance, grantedBy }: FactsProps) => {
+const BalanceFacts = ({ balance, grantedBy }: FactsProps) => {
   const inUnit = useUnits();
   const left = partText(useContext(UnitsContext), balance.unit, balance.remaining, balance.initial);
   const held = fromMinor(balance.unit, balance.heldMinor);
@@ -105,12 +100,12 @@ const BalanceFacts = ({ c, balance, grantedBy }: FactsProps) => {
       <Meter label={`${left} remaining`} remaining={balance.remaining} initial={balance.initial} />
       <Facts
         of={[
-          ["User", <UserLink c={c} id={balance.userId} />],
+          ["User", <UserLink id={balance.userId} />],
           ["Balance id", <code>{balance.balanceId}</code>],
           [
             "Pack",
             <>
-              <a href={pathIn(c, `packs/${balance.packId}`)}>{balance.packName}</a>
+              <AppLink to={`packs/${balance.packId}`}>{balance.packName}</AppLink>
               {balance.packItemId === null ? null : (
                 <>
                   , item <code>{balance.packItemId}</code>
@@ -118,10 +113,7 @@ const BalanceFacts = ({ c, balance, grantedBy }: FactsProps) => {
               )}
             </>,
           ],
-          [
-            "Reference",
-            balance.externalRef === null ? "none" : <ReferenceLink c={c} reference={balance.externalRef} />,
-          ],
+          ["Reference", balance.externalRef === null ? "none" : <ReferenceLink reference={balance.externalRef} />],
           [
             "Granted (UTC)",
             <>

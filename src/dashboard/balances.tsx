@@ -4,7 +4,7 @@ import type { ShownBalance } from "../books/credits/read-balance.ts";
 import type { BalanceStatus } from "../books/ledger/balance.ts";
 import { balanceColumn, remainingColumn, tagColumn, textColumn, timeColumn } from "./columns.tsx";
 import { Tag } from "./components.tsx";
-import { createDashboardRoutes, type Form, type PageContext, parseForm, timeField } from "./form.ts";
+import { createDashboardRoutes, type Form, parseForm, timeField } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { ReferenceLink, UserLink } from "./links.tsx";
 import { packChoices } from "./packs.tsx";
@@ -12,9 +12,9 @@ import { listRoutes, type Resource } from "./resource.tsx";
 
 const BALANCE_STATUSES: readonly BalanceStatus[] = ["active", "depleted", "expired", "revoked"];
 
-const ofUser = (c: PageContext, { userId = "" }: Form) => (
+const ofUser = (_: unknown, { userId = "" }: Form) => (
   <>
-    User <UserLink c={c} id={userId} />
+    User <UserLink id={userId} />
   </>
 );
 
@@ -32,7 +32,7 @@ const balancesList: Resource<ShownBalance> = {
     {
       name: "externalRef",
       head: "Reference",
-      cell: ({ externalRef }, c) => externalRef !== null && <ReferenceLink c={c} reference={externalRef} />,
+      cell: ({ externalRef }) => externalRef !== null && <ReferenceLink reference={externalRef} />,
       value: ({ externalRef }) => externalRef,
     },
     timeColumn("grantedAt", "Granted"),

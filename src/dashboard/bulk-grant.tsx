@@ -16,10 +16,10 @@ import {
   parseForm,
   textField,
 } from "./form.ts";
-import { FormCard } from "./form-card.tsx";
+import { AppForm, FormCard } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
 import { listOfferedPacks, PackFields, TotalAfter } from "./grant.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import { AmountList } from "./unit-amount.tsx";
 
@@ -71,7 +71,6 @@ async function bulkForm(c: PageContext, form: Form, rejection?: PurserError) {
     c,
     { title: "Grant to many users", section: "users", rejection },
     <FormCard
-      c={c}
       action={`${BULK_PATH}/preview`}
       about="Each user gets the pack once under the reference. The same list with the same reference again grants nothing twice, so an interrupted run can be repeated."
       form={{ ref: c.var.root.newId("bulk:"), ...form }}
@@ -162,7 +161,7 @@ async function previewBulk(c: PageContext, refused?: PurserError) {
         const user = known.get(userId);
         const totals = { units: user?.remaining ?? [], isPartial: user?.isPartial === true };
         return [
-          <UserLink c={c} id={userId} />,
+          <UserLink id={userId} />,
           before.has(userId) ? "granted before" : user === undefined ? "new user" : "known",
           before.has(userId) ? "unchanged" : <TotalAfter plan={plan} totals={totals} />,
         ];
@@ -207,8 +206,7 @@ async function bulkReport(c: PageContext) {
   return page(
     c,
     { title: "Grants to many users", section: "users" },
-    <form method="post" action={pathIn(c, `${BULK_PATH}/preview`)} class="card">
-      <FormToken c={c} />
+    <AppForm action={`${BULK_PATH}/preview`} class="card">
       <p>
         {count("granted")} granted, {count("granted before")} granted before, {count("failed")} failed. Reference:{" "}
         <code>{c.var.form.ref}</code>
@@ -219,7 +217,7 @@ async function bulkReport(c: PageContext) {
         head={["User", "Result", "Why"]}
         empty=""
         rows={done.result.map(({ userId, outcome, message }) => [
-          <UserLink c={c} id={userId} />,
+          <UserLink id={userId} />,
           <Tag kind={outcome === "failed" ? "bad" : "good"}>{outcome}</Tag>,
           message,
         ])}
@@ -230,7 +228,7 @@ async function bulkReport(c: PageContext) {
           Run the same list again
         </button>
       </p>
-    </form>,
+    </AppForm>,
   );
 }
 

@@ -2,13 +2,22 @@ import { setClockInput } from "../api/apps/set-test-clock.ts";
 import { readTestClock, removeClock, setClock } from "../clocks/clock.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
+import { AppLink } from "./app-link.tsx";
 import { Facts } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, timeField } from "./form.ts";
+import {
+  catchRejection,
+  createDashboardRoutes,
+  type Form,
+  type PageContext,
+  parseForm,
+  timeField,
+  useRequest,
+} from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
-import { queryString, span, timeText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { span, timeText } from "./format.tsx";
+import { page } from "./layout.tsx";
 
 const CLOCK_NOTICES: Readonly<Record<string, string>> = {
   set: "Clock moved.",
@@ -24,10 +33,10 @@ const JUMPS = [
 /** Returns a moment as the value of a `datetime-local` field, to the second. */
 const clockFieldOf = (atMs: number): string => iso(Math.ceil(atMs / 1_000) * 1_000).slice(0, 19);
 
-const NoClockInLiveMode = ({ c }: { c: PageContext }) => (
+const NoClockInLiveMode = () => (
   <p class="card">
     Live mode uses real time.{" "}
-    <a href={`/admin/apps/${c.var.ctx.environment.appId}/test/clock`}>The clock of test mode</a>
+    <AppLink to={`/admin/apps/${useRequest().var.ctx.environment.appId}/test/clock`}>The clock of test mode</AppLink>
   </p>
 );
 
@@ -40,7 +49,7 @@ async function clockPage(c: PageContext, form: Form, rejection?: PurserError) {
     rejection,
     notice: CLOCK_NOTICES[form.notice ?? ""],
   } as const;
-  if (mode === "live") return page(c, options, <NoClockInLiveMode c={c} />);
+  if (mode === "live") return page(c, options, <NoClockInLiveMode />);
   const { now, status } = await readTestClock(c.var.root, appId);
   const nowMs = now === null ? ctx.realNow() : Date.parse(now);
   return page(
@@ -62,8 +71,7 @@ async function clockPage(c: PageContext, form: Form, rejection?: PurserError) {
             status === "advancing" && [
               "Status",
               <>
-                Advancing: the work that is due in between continues every minute.{" "}
-                <a href={pathIn(c, "clock")}>Refresh</a>
+                Advancing: the work that is due in between continues every minute. <AppLink to="clock">Refresh</AppLink>
               </>,
             ],
           ]}
@@ -74,7 +82,6 @@ async function clockPage(c: PageContext, form: Form, rejection?: PurserError) {
         </p>
       </section>
       <FormCard
-        c={c}
         method="get"
         action="clock/confirm"
         title="Move it forward"
@@ -86,19 +93,15 @@ async function clockPage(c: PageContext, form: Form, rejection?: PurserError) {
         <p class="wide">
           {JUMPS.map(([name, jumpMs]) => (
             <>
-              <a
-                class="button quiet"
-                href={`${pathIn(c, "clock/confirm")}${queryString({ now: clockFieldOf(nowMs + jumpMs) })}`}
-              >
+              <AppLink class="button quiet" to="clock/confirm" fields={{ now: clockFieldOf(nowMs + jumpMs) }}>
                 {name} on
-              </a>{" "}
+              </AppLink>{" "}
             </>
           ))}
         </p>
       </FormCard>
       {now !== null && (
         <FormCard
-          c={c}
           action="clock/remove"
           about="Back to real time: only while test mode holds no credits, usage, payments or people. These have times of the clock."
           button="Remove the clock"

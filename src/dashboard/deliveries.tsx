@@ -11,11 +11,10 @@ import {
 import { type EndpointRow, requireEndpoint } from "../webhooks/endpoint.ts";
 import { replayMessages, resendMessage } from "../webhooks/resend.ts";
 import { Tag } from "./components.tsx";
-import { Field, Hidden } from "./fields.tsx";
+import { Field } from "./fields.tsx";
 import { type PageContext, parseForm, timeField } from "./form.ts";
-import { FormCard } from "./form-card.tsx";
+import { AppForm, FormCard } from "./form-card.tsx";
 import { amountText, Time } from "./format.tsx";
-import { FormToken, pathIn } from "./layout.tsx";
 import { LIST_PAGE_ROWS } from "./list.tsx";
 import type { AroundPart, Resource } from "./resource.tsx";
 import { repeatable } from "./session.tsx";
@@ -175,9 +174,7 @@ export const deliveriesList = {
   foot: (c, { list }) => (
     <>
       {list.sorted !== null && <p class="soft">In the default order, the list also shows the messages.</p>}
-      <form id={RESEND_FORM} method="post" action={pathIn(c, `webhooks/${c.req.param("webhookId")}/resend`)}>
-        <FormToken c={c} />
-        <Hidden fields={{ nonce: c.var.root.newId("") }} />
+      <AppForm id={RESEND_FORM} action={`webhooks/${c.req.param("webhookId")}/resend`} once>
         {list.rows.length > 1 && (
           <p>
             <button type="button" class="quiet small js" data-tick>
@@ -188,14 +185,13 @@ export const deliveriesList = {
             </button>
           </p>
         )}
-      </form>
+      </AppForm>
     </>
   ),
 } satisfies Partial<Resource<ListedDelivery>>;
 
 export const replayForm: AroundPart<ListedDelivery> = (c, { rejection }) => (
   <FormCard
-    c={c}
     action={`webhooks/${c.req.param("webhookId")}/replay`}
     title="Replay"
     about="Sends all messages of a period (UTC) again, including delivered ones: at most 10,000. It sends what was written for this endpoint. While an endpoint is off nothing is written, so a replay brings nothing of that time."

@@ -12,12 +12,14 @@ import {
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { Facts, Table } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
-import { Choice, Field, Hidden } from "./fields.tsx";
+import { Choice, Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
 import { amountText, queryString, timeText } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { QuantityList } from "./unit-amount.tsx";
 
 const reasons = () => erasureReason.unwrap().options.map((reason) => [reason, reason.replaceAll("_", " ")] as const);
@@ -154,17 +156,15 @@ async function receiptPage(c: PageContext, erasureId: string, rejection?: Purser
       </section>
       {isRunning && (
         <p>
-          <a href={pathIn(c, `people/erasures/${erasureId}`)}>Refresh</a>
+          <AppLink to={`people/erasures/${erasureId}`}>Refresh</AppLink>
         </p>
       )}
       {!isRunning && receipt.liftedAt === null && (
-        <form method="post" action={pathIn(c, `people/erasures/${erasureId}/lift`)} class="card">
-          <FormToken c={c} />
-          <Hidden fields={{ erasureId }} />
+        <AppForm action={`people/erasures/${erasureId}/lift`} class="card" fields={{ erasureId }}>
           <button type="submit" class="quiet">
             Lift
           </button>
-        </form>
+        </AppForm>
       )}
     </>,
   );

@@ -3,11 +3,12 @@ import { readReservation } from "../books/usage/read-reservation.ts";
 import { previewRelease, releaseReservation } from "../books/usage/release.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
+import { AppLink } from "./app-link.tsx";
 import { Facts, numberHead, type ShownFact, Table, Tag } from "./components.tsx";
 import { confirmPage, redirectAfter } from "./confirm.tsx";
 import { createDashboardRoutes, type Form, type PageContext } from "./form.ts";
-import { quantitiesText, queryString, timeText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { quantitiesText, timeText } from "./format.tsx";
+import { page } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink, releasePath, UserLink, userPath } from "./links.tsx";
 import { BareAmount, BeforeAfter, CostAmount, QuantityList, UnitAmount } from "./unit-amount.tsx";
 
@@ -21,20 +22,20 @@ async function eventPage(c: PageContext, eventId: string) {
       <Facts
         of={[
           ["Event id", <code>{eventId}</code>],
-          ["User", <UserLink c={c} id={event.userId} />],
+          ["User", <UserLink id={event.userId} />],
           ["Model", event.model ?? "none"],
           ["Used", <QuantityList of={event.quantities} />],
           ...(event.meters !== null
             ? ([
                 ["Meters", quantitiesText(event.meters) || "none"],
-                ["Priced by", <a href={pathIn(c, `prices/${event.priceVersion}`)}>version {event.priceVersion}</a>],
+                ["Priced by", <AppLink to={`prices/${event.priceVersion}`}>version {event.priceVersion}</AppLink>],
                 ["Your own cost", event.cost === null ? "unknown" : <CostAmount of={event.cost} />],
               ] as const)
             : []),
           ["Not covered", <QuantityList of={event.uncovered ?? {}} none="nothing" />],
           ["Occurred (UTC)", timeText(event.occurredAt)],
           ["Received (UTC)", timeText(event.receivedAt)],
-          event.reservationId !== null && ["Reservation", <ReservationLink c={c} id={event.reservationId} />],
+          event.reservationId !== null && ["Reservation", <ReservationLink id={event.reservationId} />],
         ]}
       />
       <h3>Debits</h3>
@@ -44,7 +45,7 @@ async function eventPage(c: PageContext, eventId: string) {
         head={["Balance", numberHead("Amount"), "Remaining afterwards"]}
         empty="No debits."
         rows={event.debits.map((debit) => [
-          <BalanceLink c={c} id={debit.balanceId} />,
+          <BalanceLink id={debit.balanceId} />,
           <span class="num">
             <UnitAmount of={debit.amount} unit={debit.unit} />
           </span>,
@@ -73,7 +74,7 @@ async function reservationPage(c: PageContext, reservationId: string, rejection?
                 <code>{reservationId}</code> <Tag kind={reservation.status}>{reservation.status}</Tag>
               </>,
             ],
-            ["User", <UserLink c={c} id={reservation.userId} />],
+            ["User", <UserLink id={reservation.userId} />],
             ["Model", reservation.model ?? "none"],
             ["Reserved", <QuantityList of={reservation.quantities} />],
             ["Created (UTC)", timeText(reservation.createdAt)],
@@ -87,7 +88,7 @@ async function reservationPage(c: PageContext, reservationId: string, rejection?
               </>,
             ],
             ["Settled (UTC)", timeText(reservation.settledAt, "not yet")],
-            reservation.eventId !== null && ["Event", <EventLink c={c} id={reservation.eventId} />],
+            reservation.eventId !== null && ["Event", <EventLink id={reservation.eventId} />],
           ]}
         />
         <h3>Holds</h3>
@@ -97,7 +98,7 @@ async function reservationPage(c: PageContext, reservationId: string, rejection?
           head={["Balance", numberHead("Amount")]}
           empty="No holds."
           rows={reservation.holds.map((hold) => [
-            <BalanceLink c={c} id={hold.balanceId} />,
+            <BalanceLink id={hold.balanceId} />,
             <span class="num">
               <UnitAmount of={hold.amount} unit={hold.unit} />
             </span>,
@@ -106,9 +107,9 @@ async function reservationPage(c: PageContext, reservationId: string, rejection?
       </section>
       {reservation.status === "open" && (
         <p>
-          <a class="button quiet" href={pathIn(c, releasePath(reservation))}>
+          <AppLink class="button quiet" to={releasePath(reservation)}>
             Release reservation
-          </a>
+          </AppLink>
         </p>
       )}
     </>,
@@ -134,7 +135,9 @@ async function releasePage(c: PageContext, form: Form, rejection?: PurserError) 
         ["Reservation", <code>{reservationId}</code>],
         ...balances.map(
           ({ balanceId, packName, unit, from, to }): ShownFact => [
-            <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId })}`}>{packName}</a>,
+            <AppLink to="users/balance" fields={{ balanceId }}>
+              {packName}
+            </AppLink>,
             <BeforeAfter from={from} to={to} unit={unit} />,
           ],
         ),

@@ -6,6 +6,7 @@ import { readUserTotals } from "../books/credits/read-balance.ts";
 import { listPacks, type PackOutput } from "../catalog/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
+import { AppLink } from "./app-link.tsx";
 import type { ShownFact } from "./components.tsx";
 import { confirmPage, ReasonField, redirectAfter, requireReason, warnAboutAmount, warnAboutId } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
@@ -21,7 +22,7 @@ import {
 } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { userPath } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
 import { AmountList, BeforeAfter, UnitsContext, unitText } from "./unit-amount.tsx";
@@ -74,14 +75,13 @@ async function grantForm(c: PageContext, form: Form, rejection?: PurserError) {
     c,
     { title: "Grant credits", section: "users", rejection },
     <FormCard
-      c={c}
       method="get"
       action="users/grant/confirm"
       form={{ expiry: "default", source: "manual", ...form }}
       rejection={rejection}
       schema={grantInput}
       // Submitting the same confirmation twice grants once.
-      hidden={{ ref: form.ref ?? root.newId("dashboard:") }}
+      fields={{ ref: form.ref ?? root.newId("dashboard:") }}
       button="Continue"
     >
       <GrantFields packs={offered} />
@@ -98,8 +98,8 @@ const noPacksPage = (c: PageContext) =>
     c,
     { title: "Grant credits", section: "users" },
     <p class="card">
-      There is no pack to grant. <a href={pathIn(c, "packs/new")}>Create a pack</a> first: it defines what a grant
-      issues, and which events the credits pay for.
+      There is no pack to grant. <AppLink to="packs/new">Create a pack</AppLink> first: it defines what a grant issues,
+      and which events the credits pay for.
     </p>,
   );
 

@@ -5,14 +5,15 @@ import { readEndUserAuth, readEndUserSecret, setEndUserAuth, type TokenTest, tes
 import { type CreateKeyOutput, createKey, type KeyOutput, listKeys, readKeyOfApp, revokeKey } from "../catalog/keys.ts";
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
+import { AppLink } from "./app-link.tsx";
 import { codeColumn, textColumn, timeColumn } from "./columns.tsx";
 import { CopyBox, Facts, Id, Tag } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
-import { queryString, timeText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { timeText } from "./format.tsx";
+import { page } from "./layout.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { keepOnce, readRandom, takeOnce } from "./session.tsx";
 import { readTokenSetting, TokenSetting, TokenTester } from "./token-setting.tsx";
@@ -47,15 +48,11 @@ const keysList: Resource<ListedKey> = {
     {
       name: "revokedAt",
       head: "Status",
-      cell: ({ keyId, hint, revokedAt }, c) =>
+      cell: ({ keyId, hint, revokedAt }) =>
         revokedAt === null ? (
-          <a
-            class="button quiet danger small"
-            href={`${pathIn(c, "keys/confirm")}${queryString({ keyId })}`}
-            aria-label={`Revoke ${hint}`}
-          >
+          <AppLink class="button quiet danger small" to="keys/confirm" fields={{ keyId }} aria-label={`Revoke ${hint}`}>
             Revoke
-          </a>
+          </AppLink>
         ) : (
           <Tag kind="revoked">revoked {timeText(revokedAt)}</Tag>
         ),
@@ -109,7 +106,6 @@ async function keysPage(c: PageContext, { form = {}, test, rejection }: KeysPage
   const below = () => (
     <>
       <FormCard
-        c={c}
         action="keys"
         title="Create a key"
         about="A relay key is for a server that forwards other people's data: a reverse proxy, a customer-data platform, a server that takes ids from requests. It only sends analytics. Purser trusts these data no more than those of a page."
@@ -121,8 +117,8 @@ async function keysPage(c: PageContext, { form = {}, test, rejection }: KeysPage
         <Choice label="New key" name="kind" options={KIND_CHOICES} />
         <Field label="Name (optional)" name="name" placeholder="Backend" />
       </FormCard>
-      <TokenSetting c={c} setting={setting} form={form} rejection={rejection} />
-      <TokenTester c={c} test={test} token={form.token} />
+      <TokenSetting setting={setting} form={form} rejection={rejection} />
+      <TokenTester test={test} token={form.token} />
     </>
   );
   return listPage(c, { ...keysList, above, below }, rejection);

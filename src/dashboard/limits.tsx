@@ -79,7 +79,6 @@ async function limitsPage(c: PageContext, rejection?: PurserError) {
         </ul>
       </section>
       <FormCard
-        c={c}
         action="limits"
         title="Set limits"
         about="An empty field means the default. Ordinary clients never reach the defaults."

@@ -14,13 +14,13 @@ import { Icon } from "./icons.tsx";
 
 type CellValue = string | number | null;
 
-/** A column of a list: in the table, in the CSV file, or in both. `View` is what its cells need besides the row. */
-export interface ListColumn<Row, View> {
+/** A column of a list: in the table, in the CSV file, or in both. */
+export interface ListColumn<Row> {
   /** The name in `?sort=` and in the file's first line. */
   readonly name: string;
   /** Absent for a column that is only in the file. */
   readonly head?: string | NumberHead;
-  readonly cell?: (row: Row, view: View) => Child;
+  readonly cell?: (row: Row) => Child;
   /** The value in the file. Absent for a column that is only in the table. */
   readonly value?: (row: Row) => CellValue;
   /** The values by which the list is sorted, the first one first. By default the file's value. */
@@ -57,11 +57,11 @@ export const LIST_PAGE_ROWS = 50;
 const READ_ROWS = 500;
 const READ_PAGES_MAX = 20;
 
-const sortKeyOf = <Row, View>({ value, sortKey }: ListColumn<Row, View>) =>
+const sortKeyOf = <Row,>({ value, sortKey }: ListColumn<Row>) =>
   sortKey ?? (value === undefined ? undefined : (row: Row) => [value(row)]);
 
 /** Returns the order in the query, or null for the list's own. Throws `invalid_request`. */
-function readSort<Row, View>(form: Form, columns: readonly ListColumn<Row, View>[]): ListSort<Row> | null {
+function readSort<Row>(form: Form, columns: readonly ListColumn<Row>[]): ListSort<Row> | null {
   const name = textField(form, "sort");
   if (name === undefined) return null;
   const sortable = columns.filter((candidate) => candidate.head !== undefined && sortKeyOf(candidate) !== undefined);
@@ -117,9 +117,9 @@ function sortRows<Row>(rows: readonly Row[], { order, sortKey }: ListSort<Row>):
 }
 
 /** Returns the page of a list that the query asks for. Throws `invalid_request`. */
-export async function readShownList<Row, View>(
+export async function readShownList<Row>(
   form: Form,
-  columns: readonly ListColumn<Row, View>[],
+  columns: readonly ListColumn<Row>[],
   read: ReadPage<Row>,
 ): Promise<ShownList<Row>> {
   const sort = readSort(form, columns);
@@ -139,10 +139,10 @@ export async function readShownList<Row, View>(
 }
 
 /** Returns the first 10,000 rows of a list as a file, in the order of the query. The file's name says when others may follow. */
-export async function csvFile<Row, View>(
+export async function csvFile<Row>(
   c: PageContext,
   name: string,
-  columns: readonly ListColumn<Row, View>[],
+  columns: readonly ListColumn<Row>[],
   read: ReadPage<Row>,
 ): Promise<Response> {
   const sort = readSort(c.req.query(), columns);
@@ -162,11 +162,10 @@ export async function csvFile<Row, View>(
   });
 }
 
-interface ListTableProps<Row, View> {
+interface ListTableProps<Row> {
   readonly label: string;
-  readonly columns: readonly ListColumn<Row, View>[];
+  readonly columns: readonly ListColumn<Row>[];
   readonly list: ShownList<Row>;
-  readonly view: View;
   readonly empty: Child;
   /** Returns the page of this list with other fields in its query, and the same filters. */
   readonly hrefOf: (fields: Readonly<Record<string, string>>) => string;
@@ -177,8 +176,8 @@ interface ListTableProps<Row, View> {
 }
 
 /** Shows a page of a list. The heads of its columns sort it, without a script. */
-export const ListTable = <Row, View>(props: ListTableProps<Row, View>) => {
-  const { label, columns, list, view, empty, hrefOf, csvHrefOf, words } = props;
+export const ListTable = <Row,>(props: ListTableProps<Row>) => {
+  const { label, columns, list, empty, hrefOf, csvHrefOf, words } = props;
   const { sorted, nextCursor, isLater } = list;
   const shown = columns.filter((each) => each.head !== undefined);
   const heads = shown.map((each) => {
@@ -200,7 +199,7 @@ export const ListTable = <Row, View>(props: ListTableProps<Row, View>) => {
       <Table
         label={label}
         head={heads}
-        rows={list.rows.map((row) => shown.map(({ cell }) => cell?.(row, view) ?? ""))}
+        rows={list.rows.map((row) => shown.map(({ cell }) => cell?.(row) ?? ""))}
         empty={empty}
         foot={
           <ListFoot

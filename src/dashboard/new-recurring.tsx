@@ -29,14 +29,13 @@ async function newRecurringPage(c: PageContext, form: Form, rejection?: PurserEr
     c,
     { title: "New recurring grant", section: "users", rejection },
     <FormCard
-      c={c}
       method="get"
       action={`${RECURRING_PATH}/confirm`}
       form={{ every: "month", rolloverPeriods: "0", ...form }}
       rejection={rejection}
       schema={createRecurringInput}
       // Submitting the same confirmation twice creates one recurring grant.
-      hidden={{ recurringId: form.recurringId ?? c.var.root.newId("rec_") }}
+      fields={{ recurringId: form.recurringId ?? c.var.root.newId("rec_") }}
       button="Continue"
     >
       <GrantFields packs={packs} />

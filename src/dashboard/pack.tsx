@@ -8,12 +8,14 @@ import { createPack, testRules } from "../catalog/insert-pack.ts";
 import { type PackOutput, presentPack, readPack } from "../catalog/pack.ts";
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { AuditTable } from "./audit.tsx";
 import { Facts } from "./components.tsx";
 import { confirmPage, formFields } from "./confirm.tsx";
 import { catchRejection, createDashboardRoutes, type PageContext, parseForm, textField } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
 import { amountText, timeText } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { blankPack, makeBody, makeDraft, type PackDraft, readDraft, ruleLists } from "./pack-draft.ts";
 import { PackForm, type RuleTest } from "./pack-form.tsx";
 import { Contents, PACK_NOTICES } from "./packs.tsx";
@@ -29,7 +31,7 @@ const newPackPage = (c: PageContext, draft: PackDraft, { rejection, ruleTest = n
   page(
     c,
     { title: "New pack", section: "packs", rejection },
-    <PackForm c={c} packId={null} draft={draft} rejection={rejection} ruleTest={ruleTest} />,
+    <PackForm packId={null} draft={draft} rejection={rejection} ruleTest={ruleTest} />,
   );
 
 const readStored = async (c: PageContext, packId: string): Promise<PackOutput> =>
@@ -55,15 +57,15 @@ async function packPage(
       notice: PACK_NOTICES[c.req.query("notice") ?? ""],
       actions:
         pack.archivedAt === null ? (
-          <a class="button quiet" href={pathIn(c, `packs/${packId}/archive`)}>
+          <AppLink class="button quiet" to={`packs/${packId}/archive`}>
             Archive pack
-          </a>
+          </AppLink>
         ) : undefined,
     },
     <>
-      {pack.archivedAt !== null && <Archived c={c} pack={pack} />}
+      {pack.archivedAt !== null && <Archived pack={pack} />}
       {rejection?.code === "changed_meanwhile" && <Stored pack={pack} />}
-      <PackForm c={c} packId={packId} draft={draft} version={pack.version} rejection={rejection} ruleTest={ruleTest} />
+      <PackForm packId={packId} draft={draft} version={pack.version} rejection={rejection} ruleTest={ruleTest} />
       <section class="card" id="history">
         <h2>History</h2>
         <p class="soft">
@@ -74,22 +76,21 @@ async function packPage(
           active {recurring === 1 ? "recurring grant grants" : "recurring grants grant"} it every period in{" "}
           {c.var.ctx.environment.mode} mode.
         </p>
-        <AuditTable c={c} label="History" entries={history} empty="No changes." />
+        <AuditTable label="History" entries={history} empty="No changes." />
       </section>
     </>,
   );
 }
 
-const Archived = ({ c, pack }: { c: PageContext; pack: PackOutput }) => (
-  <form method="post" action={pathIn(c, `packs/${pack.packId}/restore`)} class="card">
-    <FormToken c={c} />
+const Archived = ({ pack }: { pack: PackOutput }) => (
+  <AppForm action={`packs/${pack.packId}/restore`} class="card">
     <div class="row">
       <p>
         <b>Archived</b> {timeText(pack.archivedAt)} (UTC). It cannot be granted, and its name can be used again.
       </p>
       <button type="submit">Restore pack</button>
     </div>
-  </form>
+  </AppForm>
 );
 
 /** Shows the pack's current state beside a form that was rejected because the pack changed. */
@@ -182,7 +183,7 @@ const restoreRejected = (c: PageContext, packId: string, rejection: PurserError)
     c,
     { title: "Restore pack", section: "packs", rejection },
     <p>
-      <a href={pathIn(c, `packs/${packId}`)}>Back to the pack</a>: give it another name first.
+      <AppLink to={`packs/${packId}`}>Back to the pack</AppLink>: give it another name first.
     </p>,
   );
 

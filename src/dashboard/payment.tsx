@@ -6,18 +6,17 @@ import { previewPaymentRefund } from "../payments/settle-by-hand.ts";
 import type { Mode } from "../runtime.ts";
 import { Facts, Id, numberHead, type ShownFact, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, numberField, type PageContext, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, numberField, type PageContext, parseForm, useRequest } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { amountText, moneyText, Time } from "./format.tsx";
 import { listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
-import { ALREADY_SPENT, BalanceLink, paymentPath, stripeUrl, UserLink } from "./links.tsx";
+import { ALREADY_SPENT, BalanceLink, paymentPath, StripeLink, stripeUrl, UserLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
 import { namedByStripe, SettleForm, settleRoutes } from "./settle-payment.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
-const requestedUserLink = (c: PageContext, user: string | null | undefined) =>
-  user == null ? "" : <UserLink c={c} id={user} />;
+const RequestedUser = ({ user }: { user: string | null | undefined }) => (user == null ? null : <UserLink id={user} />);
 
 /** Shows a payment, with a form that settles it or a form that previews its refund. */
 async function paymentPage(c: PageContext, rejection?: PurserError) {
@@ -32,12 +31,12 @@ async function paymentPage(c: PageContext, rejection?: PurserError) {
         <Facts
           of={[
             ["Status", <StatusTag payment={payment} />],
-            ["User", payment.userId === null ? "not known" : <UserLink c={c} id={payment.userId} />],
+            ["User", payment.userId === null ? "not known" : <UserLink id={payment.userId} />],
             [
               "Ids at Stripe",
               payment.names.map((name) => (
                 <div>
-                  <Id id={name} href={stripeUrl(name, mode)} />
+                  <Id id={name} to={stripeUrl(name, mode)} />
                 </div>
               )),
             ],
@@ -55,7 +54,7 @@ async function paymentPage(c: PageContext, rejection?: PurserError) {
           label="Balances"
           head={["Balance", "Unit", numberHead("Issued"), numberHead("Taken back"), numberHead("Already spent")]}
           rows={payment.grants.map(({ balanceId, unit, initial, taken, short }) => [
-            <BalanceLink c={c} id={balanceId} />,
+            <BalanceLink id={balanceId} />,
             <UnitLabel unit={unit} />,
             amountText(initial),
             amountText(taken),
@@ -69,7 +68,7 @@ async function paymentPage(c: PageContext, rejection?: PurserError) {
           label="Requested at Stripe"
           head={["At Stripe", "Pack or price", "Quantity"]}
           rows={payment.asked.map(({ objectId, pack, quantity }) => [
-            <a href={stripeUrl(objectId, mode)}>{objectId}</a>,
+            <StripeLink id={objectId} />,
             pack ?? "none named",
             quantity ?? "",
           ])}
@@ -84,23 +83,22 @@ async function paymentPage(c: PageContext, rejection?: PurserError) {
             <Time at={at} />,
             type,
             outcome,
-            requestedUserLink(c, payment.log.get(eventId)?.requestedUser),
+            <RequestedUser user={payment.log.get(eventId)?.requestedUser} />,
             payment.log.get(eventId)?.hint ?? "",
-            <a href={stripeUrl(eventId, mode)}>{eventId}</a>,
+            <StripeLink id={eventId} />,
           ])}
           empty="None."
         />
       </section>
       {payment.grants.length === 0 ? (
         <SettleForm
-          c={c}
           payment={payment}
           rejection={rejection}
           packs={await listOfferedPacks(c)}
           named={await namedByStripe(c, payment.asked)}
         />
       ) : (
-        <RefundForm c={c} payment={payment} rejection={rejection} head={refundHead(payment, mode)} />
+        <RefundForm payment={payment} rejection={rejection} head={refundHead(payment, mode)} />
       )}
     </>,
   );
@@ -127,20 +125,18 @@ const refundHead = ({ paymentKey }: PaymentOutput, mode: Mode) => ({
 });
 
 const RefundForm = (props: {
-  c: PageContext;
   payment: PaymentOutput;
   rejection?: PurserError | undefined;
   /** The title and what the form does. Absent beside its own result. */
   head?: { readonly title: string; readonly about: Child };
 }) => {
-  const { c, payment, rejection, head } = props;
+  const { payment, rejection, head } = props;
   return (
     <FormCard
-      c={c}
       method="get"
-      action={`${paymentPath(c, payment.paymentKey)}/refund`}
+      action={`${paymentPath(payment.paymentKey)}/refund`}
       {...head}
-      form={{ of: String(payment.captured), ...c.req.query() }}
+      form={{ of: String(payment.captured), ...useRequest().req.query() }}
       rejection={rejection}
       button="Show"
     >
@@ -175,7 +171,7 @@ async function refundPage(c: PageContext) {
           label="Balances"
           head={["Balance", "Unit", numberHead("Taken"), numberHead("Then left")]}
           rows={preview.balances.map(({ balanceId, unit, taken, remaining }) => [
-            <BalanceLink c={c} id={balanceId} />,
+            <BalanceLink id={balanceId} />,
             <UnitLabel unit={unit} />,
             amountText(taken),
             amountText(remaining),
@@ -188,7 +184,7 @@ async function refundPage(c: PageContext) {
           </a>
         </p>
       </section>
-      <RefundForm c={c} payment={payment} />
+      <RefundForm payment={payment} />
     </>,
   );
 }

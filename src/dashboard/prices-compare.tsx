@@ -30,7 +30,7 @@ async function comparePage(c: PageContext) {
     c,
     { title: "Compare versions", section: "prices" },
     <>
-      <FormCard c={c} action="prices/compare" method="get" button="Compare">
+      <FormCard action="prices/compare" method="get" button="Compare">
         <Choice label="Version before" name="from" value={`${from ?? ""}`} options={options} />
         <Choice label="Version after" name="to" value={`${to ?? ""}`} options={options} />
       </FormCard>

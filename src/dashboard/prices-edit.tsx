@@ -36,7 +36,7 @@ const editPage = (
   return page(
     c,
     { title: "Edit the price list", section: "prices", rejection },
-    <PriceForm c={c} draft={draft} rejections={rejections} blank={blank} />,
+    <PriceForm draft={draft} rejections={rejections} blank={blank} />,
   );
 };
 
@@ -75,7 +75,7 @@ async function reviewPage(c: PageContext, list: NewList, rejection?: PurserError
       rejection,
       below: (
         <>
-          <FormCard c={c} action="prices/edit" hidden={fields} button="Change it" />
+          <FormCard action="prices/edit" fields={fields} button="Change it" />
           <Preview preview={preview} />
         </>
       ),

@@ -7,13 +7,14 @@ import { previewPrice, type UsagePrice } from "../books/usage/preview-price.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { lazy } from "../http/lazy.ts";
 import { exactNumber } from "../lib/json.ts";
+import { AppLink } from "./app-link.tsx";
 import { numberHead, Table, Tag } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
-import { submit } from "./form-card.tsx";
+import { AppForm, submit } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { conditionText, metersText } from "./price-draft.ts";
 import { QuantityList, UnitLabel, unitText } from "./unit-amount.tsx";
 
@@ -49,17 +50,17 @@ const NOTICES: Readonly<Record<string, string>> = {
   deleted: "The scheduled version is deleted.",
 };
 
-const PriceActions = ({ c }: { c: PageContext }) => (
+const PriceActions = () => (
   <>
-    <a class="button" href={pathIn(c, "prices/edit")}>
+    <AppLink class="button" to="prices/edit">
       Edit the list
-    </a>
-    <a class="button quiet" href={pathIn(c, "prices/compare")}>
+    </AppLink>
+    <AppLink class="button quiet" to="prices/compare">
       Compare versions
-    </a>
-    <a class="button quiet" href={pathIn(c, "prices/margin")}>
+    </AppLink>
+    <AppLink class="button quiet" to="prices/margin">
       Costs and debits
-    </a>
+    </AppLink>
   </>
 );
 
@@ -80,7 +81,7 @@ async function priceListsPage(c: PageContext) {
       section: "prices",
       rejection,
       notice: NOTICES[form.notice ?? ""],
-      actions: <PriceActions c={c} />,
+      actions: <PriceActions />,
     },
     <>
       <section class="card">
@@ -93,7 +94,7 @@ async function priceListsPage(c: PageContext) {
           head={[numberHead("Version"), "State", "In force from (UTC)", numberHead("Rules"), "Note"]}
           empty="No price list yet: events send quantities. Edit the list to make its first version."
           rows={versions.map((listed) => [
-            <a href={pathIn(c, `prices/${listed.version}`)}>{listed.version}</a>,
+            <AppLink to={`prices/${listed.version}`}>{listed.version}</AppLink>,
             state(listed),
             timeText(listed.effectiveAt),
             listed.rules,
@@ -101,7 +102,7 @@ async function priceListsPage(c: PageContext) {
           ])}
         />
       </section>
-      <form method="get" action={pathIn(c, "prices")} class="card">
+      <AppForm method="get" action="prices" class="card">
         <h2>What would this cost</h2>
         <div class="row">
           <Field label="Event" name="event" value={form.event} rejection={rejection} required />
@@ -121,7 +122,7 @@ async function priceListsPage(c: PageContext) {
             {price.rules.map(({ unit, rule }) => `rule ${rule + 1} (${unitText(c.var.units, unit)})`).join(" and ")}.
           </p>
         )}
-      </form>
+      </AppForm>
     </>,
   );
 }
@@ -137,18 +138,18 @@ const cellsOfRule = ({ event, model, when, perEvent, per }: CostRule, index: num
 ];
 const RULE_HEADS = [numberHead("No."), "Event", "Model", "When", numberHead("An event"), "Meters"];
 
-const VersionActions = (props: { c: PageContext; version: number; isScheduled: boolean }) => (
+const VersionActions = ({ version, isScheduled }: { version: number; isScheduled: boolean }) => (
   <>
-    <a class="button" href={pathIn(props.c, `prices/edit?version=${props.version}`)}>
+    <AppLink class="button" to={`prices/edit?version=${version}`}>
       Edit as a new version
-    </a>
-    <a class="button quiet" href={pathIn(props.c, `prices/compare?to=${props.version}`)}>
+    </AppLink>
+    <AppLink class="button quiet" to={`prices/compare?to=${version}`}>
       Compare
-    </a>
-    {props.isScheduled && (
-      <a class="button quiet danger" href={pathIn(props.c, `prices/${props.version}/delete`)}>
+    </AppLink>
+    {isScheduled && (
+      <AppLink class="button quiet danger" to={`prices/${version}/delete`}>
         Delete
-      </a>
+      </AppLink>
     )}
   </>
 );
@@ -185,7 +186,7 @@ async function priceListPage(c: PageContext) {
     c,
     {
       ...{ title: `Prices, version ${version}`, section: "prices", notice: NOTICES[c.req.query("notice") ?? ""] },
-      actions: <VersionActions c={c} version={version} isScheduled={isScheduled} />,
+      actions: <VersionActions version={version} isScheduled={isScheduled} />,
     },
     <section class="card">
       <p class="soft">

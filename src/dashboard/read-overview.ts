@@ -100,7 +100,6 @@ export type Overview = Awaited<ReturnType<typeof readOverview>>;
 
 /** The properties of every part of the overview. */
 export interface OverviewProps {
-  readonly c: PageContext;
   readonly overview: Overview;
 }
 

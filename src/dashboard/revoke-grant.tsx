@@ -39,10 +39,10 @@ async function revokeGrantForm(c: PageContext, form: Form, rejection?: PurserErr
       rejection,
       facts: [
         ["User", userId],
-        externalRef !== null && ["Reference", <ReferenceLink c={c} reference={externalRef} />],
+        externalRef !== null && ["Reference", <ReferenceLink reference={externalRef} />],
         ...balances.map(
           (each): ShownFact => [
-            <BalanceLink c={c} id={each.balanceId} />,
+            <BalanceLink id={each.balanceId} />,
             <BeforeAfter from={each.remaining} to={0} unit={each.unit} />,
           ],
         ),

@@ -9,6 +9,7 @@ import type { Mode } from "../runtime.ts";
 import { adjustRoutes } from "./adjust.tsx";
 import { adminKeysRoutes } from "./admin-keys.tsx";
 import { alertsRoutes } from "./alerts.tsx";
+import { AppLink } from "./app-link.tsx";
 import { appsRoutes } from "./apps.tsx";
 import { auditRoutes } from "./audit.tsx";
 import { balancePages } from "./balance.tsx";
@@ -21,7 +22,7 @@ import { figuresRoutes } from "./figures.tsx";
 import { createDashboardRoutes, type DashboardEnv, type PageContext } from "./form.ts";
 import { grantRoutes } from "./grant.tsx";
 import { keysRoutes } from "./keys.tsx";
-import { page, pathIn, readAsset, sectionOfPath, withAssets } from "./layout.tsx";
+import { page, readAsset, sectionOfPath, withAssets } from "./layout.tsx";
 import { limitsRoutes } from "./limits.tsx";
 import { erasureList, memberList, reachedList, recurringList } from "./lists.tsx";
 import { marginRoutes } from "./margin.tsx";
@@ -139,12 +140,12 @@ function errorPage(c: PageContext, rejection: PurserError) {
     <p>
       {section !== undefined && (
         <>
-          <a href={pathIn(c, section)}>Back to {section}</a> ·{" "}
+          <AppLink to={section}>Back to {section}</AppLink> ·{" "}
         </>
       )}
       {isInApp && (
         <>
-          <a href={pathIn(c, "overview")}>Overview</a> ·{" "}
+          <AppLink to="overview">Overview</AppLink> ·{" "}
         </>
       )}
       <a href="/admin/apps">Applications</a>

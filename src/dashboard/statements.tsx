@@ -8,6 +8,7 @@ import {
   type StatementSummary,
   statementCsv,
 } from "../books/statements/monthly-statements.ts";
+import { AppLink } from "./app-link.tsx";
 import { linkColumn, tagColumn, timeColumn } from "./columns.tsx";
 import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
@@ -15,7 +16,7 @@ import type { FigureName } from "./figures.tsx";
 import { createDashboardRoutes, type PageContext, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
@@ -32,8 +33,8 @@ const statementsList: Resource<StatementSummary> = {
     {
       name: "file",
       head: "",
-      cell: ({ statementId, status }, c) =>
-        status === "ready" ? <a href={pathIn(c, `statements/${statementId}.csv`)}>CSV</a> : "",
+      cell: ({ statementId, status }) =>
+        status === "ready" ? <AppLink to={`statements/${statementId}.csv`}>CSV</AppLink> : "",
     },
   ],
   read: wholeList(async ({ var: { root, ctx } }) => {
@@ -41,9 +42,8 @@ const statementsList: Resource<StatementSummary> = {
     return (await listStatements(root, appId, mode)).statements;
   }),
   empty: "No statements yet. Request a month below.",
-  below: (c, { rejection }) => (
+  below: (_, { rejection }) => (
     <FormCard
-      c={c}
       action="statements"
       title="New statement"
       rejection={rejection}
@@ -111,9 +111,9 @@ async function statementPage(c: PageContext, statementId: string) {
         />
         <p class="soft">Columns without an amount are not shown. The CSV file has all of them.</p>
         <p>
-          <a class="button quiet" href={pathIn(c, `statements/${statementId}.csv`)}>
+          <AppLink class="button quiet" to={`statements/${statementId}.csv`}>
             Save as CSV
-          </a>
+          </AppLink>
         </p>
       </section>
     ),

@@ -1,11 +1,10 @@
 import type { EndUserAuthOutput, TokenTest } from "../catalog/apps.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, LongText } from "./fields.tsx";
-import { type Form, type PageContext, textField } from "./form.ts";
+import { type Form, textField } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 
 interface TokenSettingProps {
-  readonly c: PageContext;
   readonly setting: EndUserAuthOutput["setting"];
   /** The form that was rejected, and why. */
   readonly form: Form;
@@ -38,13 +37,12 @@ const CHECKS = [
 ] as const;
 
 /** Shows the setting that verifies end-user tokens, as a form. A rejected form stays as it was typed, except for its secret. */
-export const TokenSetting = ({ c, setting, form: typed, rejection }: TokenSettingProps) => {
+export const TokenSetting = ({ setting, form: typed, rejection }: TokenSettingProps) => {
   const isRejected = typed.type !== undefined;
   const form = isRejected ? typed : storedTexts(setting);
   const hasSecret = setting?.type === "hs256";
   return (
     <FormCard
-      c={c}
       action="end-user-auth"
       id="end-user-auth"
       title="User tokens"
@@ -105,15 +103,13 @@ export const TokenSetting = ({ c, setting, form: typed, rejection }: TokenSettin
 };
 
 interface TesterProps {
-  readonly c: PageContext;
   readonly test: TokenTest | undefined;
   readonly token: string | undefined;
 }
 
 /** Shows a form that verifies a token with the setting. */
-export const TokenTester = ({ c, test, token }: TesterProps) => (
+export const TokenTester = ({ test, token }: TesterProps) => (
   <FormCard
-    c={c}
     action="test-token#test-token"
     id="test-token"
     title="Test a user token"

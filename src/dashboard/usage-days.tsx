@@ -54,7 +54,6 @@ export async function usageDaysPage(
     { title, section: sectionOfPath(c), rejection },
     <>
       <FormCard
-        c={c}
         action={c.req.path}
         method="get"
         button="Show"

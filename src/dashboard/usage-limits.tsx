@@ -11,6 +11,7 @@ import {
 } from "../books/limits/limits.ts";
 import { changeLimit, deleteLimit } from "../books/limits/update-limit.ts";
 import { PurserError } from "../errors.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { linkColumn, menuColumn, quantityColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
 import { Empty } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
@@ -18,7 +19,7 @@ import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, numberField, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, everyText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
 import { UnitLabel, unitText } from "./unit-amount.tsx";
@@ -37,10 +38,10 @@ const limitsList: Resource<UsageLimitOutput> = {
   path: "usage-limits",
   title: "Usage limits",
   section: "usage-limits",
-  about: (c) => (
+  about: () => (
     <>
       A limit on the usage of each user, or of each member of a team, in a window. It does not depend on credits. At
-      most 20. <a href={pathIn(c, "usage-limits/reached")}>Users at a limit</a>
+      most 20. <AppLink to="usage-limits/reached">Users at a limit</AppLink>
     </>
   ),
   columns: [
@@ -75,7 +76,6 @@ const limitsList: Resource<UsageLimitOutput> = {
   },
   below: (c, { rejection }) => (
     <FormCard
-      c={c}
       action="usage-limits"
       title="New limit"
       form={{ every: "day", per: "user", ...c.var.form }}
@@ -122,7 +122,6 @@ async function limitPage(c: PageContext, limit: UsageLimitOutput, rejection?: Pu
     c,
     { title: name, section: "usage-limits", rejection, actions: deleteLink },
     <FormCard
-      c={c}
       action={at}
       title="Edit"
       about={

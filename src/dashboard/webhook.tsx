@@ -5,6 +5,7 @@ import { type Attempt, type EndpointHealth, readHealth, SEARCHED_DELIVERIES_MAX 
 import type { EndpointRow } from "../webhooks/endpoint.ts";
 import { changeWebhook, deleteWebhook, rotateSecret } from "../webhooks/endpoints.ts";
 import { sendTest } from "../webhooks/resend.ts";
+import { AppLink } from "./app-link.tsx";
 import { CopyBox, Facts } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import {
@@ -15,11 +16,10 @@ import {
   replayPeriod,
   resend,
 } from "./deliveries.tsx";
-import { Choice, Hidden } from "./fields.tsx";
-import { type PageContext, parseForm, textField } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
+import { Choice } from "./fields.tsx";
+import { type PageContext, parseForm, textField, useRequest } from "./form.ts";
+import { AppForm, FormCard, submit } from "./form-card.tsx";
 import { amountText, Time, timeText } from "./format.tsx";
-import { FormToken, pathIn } from "./layout.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { keepOnce, repeatable, takeOnce } from "./session.tsx";
 import {
@@ -81,8 +81,8 @@ const endpointPage: Resource<ListedDelivery> = {
     return (
       <>
         <NewSecret created={await takeOnce<{ secret: string }>(c, secretOf(endpoint.id))} />
-        <EndpointState c={c} endpoint={endpoint} health={health} deliveries={first?.rows ?? []} />
-        <ChangeForm c={c} endpoint={endpoint} rejection={rejection} />
+        <EndpointState endpoint={endpoint} health={health} deliveries={first?.rows ?? []} />
+        <ChangeForm endpoint={endpoint} rejection={rejection} />
       </>
     );
   },
@@ -99,14 +99,13 @@ const NewSecret = ({ created }: { created: { readonly secret: string } | null })
   );
 
 interface StateProps {
-  readonly c: PageContext;
   readonly endpoint: EndpointRow;
   readonly health: EndpointHealth | undefined;
   /** The newest deliveries. */
   readonly deliveries: readonly ListedDelivery[];
 }
 
-const EndpointState = ({ c, endpoint, health, deliveries }: StateProps) => (
+const EndpointState = ({ endpoint, health, deliveries }: StateProps) => (
   <section class="card">
     <Facts
       of={[
@@ -139,35 +138,32 @@ const EndpointState = ({ c, endpoint, health, deliveries }: StateProps) => (
         {whyOff(endpoint, deliveries)} Messages that were waiting then have failed; resend or replay them once it is on.
       </p>
     )}
-    <form method="post" action={pathIn(c, `webhooks/${endpoint.id}/test`)} class="row">
-      <FormToken c={c} />
-      <Hidden fields={{ nonce: c.var.root.newId("") }} />
+    <AppForm action={`webhooks/${endpoint.id}/test`} class="row" once>
       <button type="submit" class="quiet">
         Send a test
       </button>
-      <a class="button quiet" href={pathIn(c, `webhooks/${endpoint.id}/rotate`)}>
+      <AppLink class="button quiet" to={`webhooks/${endpoint.id}/rotate`}>
         Rotate secret
-      </a>
-      <a class="button quiet danger" href={pathIn(c, `webhooks/${endpoint.id}/delete`)}>
+      </AppLink>
+      <AppLink class="button quiet danger" to={`webhooks/${endpoint.id}/delete`}>
         Delete
-      </a>
-    </form>
+      </AppLink>
+    </AppForm>
   </section>
 );
 
 interface ChangeFormProps {
-  readonly c: PageContext;
   readonly endpoint: EndpointRow;
   readonly rejection: PurserError | undefined;
 }
 
-const ChangeForm = ({ c, endpoint, rejection }: ChangeFormProps) => {
+const ChangeForm = ({ endpoint, rejection }: ChangeFormProps) => {
   const { id, url, types, description, isEnabled } = endpoint;
   const present = { url, description: description ?? "", ...fieldsOfTypes(types) };
-  const fields = c.var.form.url === undefined ? present : c.var.form;
+  const { form } = useRequest().var;
+  const fields = form.url === undefined ? present : form;
   return (
     <FormCard
-      c={c}
       action={`webhooks/${id}`}
       title="Change"
       form={{ isEnabled: isEnabled ? "yes" : "no", ...fields }}

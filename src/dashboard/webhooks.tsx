@@ -3,13 +3,13 @@ import { type Attempt, type EndpointHealth, readHealth } from "../webhooks/deliv
 import type { EndpointRow, WebhookOutput } from "../webhooks/endpoint.ts";
 import { createWebhook, listWebhooks } from "../webhooks/endpoints.ts";
 import { MESSAGE_TYPES } from "../webhooks/outbox.ts";
+import { AppLink } from "./app-link.tsx";
 import { menuColumn } from "./columns.tsx";
 import { Empty, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, Time } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
 import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { keepOnce, repeatable } from "./session.tsx";
 
@@ -118,9 +118,9 @@ const endpointsList: Resource<ListedEndpoint> = {
     {
       name: "url",
       head: "URL",
-      cell: ({ webhookId, url, description }, c) => (
+      cell: ({ webhookId, url, description }) => (
         <>
-          <a href={pathIn(c, `webhooks/${webhookId}`)}>{url}</a>
+          <AppLink to={`webhooks/${webhookId}`}>{url}</AppLink>
           {description !== null && <div class="soft">{description}</div>}
         </>
       ),
@@ -176,7 +176,6 @@ const endpointsList: Resource<ListedEndpoint> = {
   notices: { deleted: "Endpoint deleted. Nothing more is sent to it." },
   below: (c, { rejection }) => (
     <FormCard
-      c={c}
       action="webhooks"
       title="New endpoint"
       about={
