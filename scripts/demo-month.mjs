@@ -155,6 +155,31 @@ export async function makePlans(url, admin, at, { facts, once }) {
   return ids;
 }
 
+/** The operators' notes on some customers. */
+const NOTES = [
+  [REFUNDED, "Cancelled Pro after two days: too many credits for one person. Half is refunded at Stripe. Offer Hobby."],
+  [
+    "user_barbara",
+    "Lost an afternoon in the outage and was kind about it. 250 credits as goodwill. Ask how it goes in a month.",
+  ],
+  [
+    TEAM.userId,
+    "Three people share the plan. Ask Joan before anybody changes the limit of members.\nThey want an invoice a year from spring.",
+  ],
+];
+
+/** Writes the operators' notes. `operator` reads a page of the dashboard, and sends a form of it. */
+export async function writeNotes(appId, operator, { once }) {
+  for (const [userId, text] of NOTES) {
+    await once(`note on ${userId}`, async () => {
+      const page = await operator.read(`/admin/apps/${appId}/live/users?userId=${userId}`);
+      // An interrupted seeding may have sent it.
+      if (page.includes(text)) return;
+      await operator.send(`/admin/apps/${appId}/live/users/notes`, page, { userId, text });
+    });
+  }
+}
+
 /** Lets the customers pay at Stripe and use what they bought. */
 export async function liveMonth(url, post, appId, secret, { facts, once }) {
   const { run, startedMs: nowMs } = facts;

@@ -1,7 +1,7 @@
 /** The demonstration that `npm start` creates: an application with its packs, and a person with stored data. */
 import { createHash, randomBytes } from "node:crypto";
 import { SignJWT } from "jose";
-import { liveMonth, makePlans } from "./demo-month.mjs";
+import { liveMonth, makePlans, writeNotes } from "./demo-month.mjs";
 import { openJournal, readJson, writeJson } from "./local-state.mjs";
 import { dim } from "./terminal.mjs";
 
@@ -56,6 +56,34 @@ async function call(url, method, path, { key, body, headers = {} } = {}) {
   const text = await response.text();
   if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text}`);
   return JSON.parse(text);
+}
+
+/** Signs in to the dashboard, for what only its forms do. */
+async function signIn(url, adminToken, name) {
+  const post = async (path, fields, headers = {}) => {
+    const response = await fetch(url + path, {
+      method: "POST",
+      redirect: "manual",
+      headers,
+      body: new URLSearchParams(fields),
+    });
+    if (response.status !== 303) throw new Error(`POST ${path} answered ${response.status}: ${await response.text()}`);
+    return response;
+  };
+  const signedIn = await post("/admin/sign-in", { name, token: adminToken });
+  const headers = {
+    cookie: signedIn.headers
+      .getSetCookie()
+      .map((cookie) => cookie.split(";")[0])
+      .join("; "),
+  };
+  return {
+    read: async (path) => (await fetch(url + path, { method: "GET", headers })).text(),
+    send: (path, page, fields) => {
+      const [, token = ""] = /name="_form" value="([^"]+)"/.exec(page) ?? [];
+      return post(path, { _form: token, ...fields }, headers);
+    },
+  };
 }
 
 async function makeApp(url, admin, { facts, once }) {
@@ -234,6 +262,7 @@ export async function ensureDemo(url, adminToken) {
   const journal = journalFor(apps);
   const demo = await makeApp(url, admin, journal);
   await seedPerson(url, demo, journal);
+  await writeNotes(demo.appId, await signIn(url, adminToken, "Ana"), journal);
   writeJson(FILE, demo);
   journal.close();
   return demo;

@@ -75,9 +75,10 @@ export function startTables(): void {
   addEventListener("click", (event) => {
     const button = (event.target as Element).closest<HTMLButtonElement>("button[data-csv]");
     if (button !== null) saveCsv(button);
-    const ticker = (event.target as Element).closest("button[data-tick]");
-    for (const box of ticker?.closest("form")?.querySelectorAll<HTMLInputElement>("input[type=checkbox]") ?? []) {
-      box.checked = true;
+    // The boxes of a form may stand outside it, in the rows of a table.
+    const ticker = (event.target as Element).closest<HTMLButtonElement>("button[data-tick]");
+    for (const box of ticker?.form?.elements ?? []) {
+      if (box instanceof HTMLInputElement && box.type === "checkbox") box.checked = true;
     }
   });
 }

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { adjustInput } from "../api/credits/adjust-balance.ts";
 import { revokeInput } from "../api/credits/revoke-balance.ts";
 import { fromMinor } from "../books/amounts/amount.ts";
@@ -9,20 +8,19 @@ import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { confirmPage, ReasonField, redirectAfter, requireReason, warnAboutAmount } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type Form, numberField, type PageContext, parseForm } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { userPath } from "./links.tsx";
 import { BeforeAfter, UnitAmount, UnitChange, unitAmountText } from "./unit-amount.tsx";
 
-async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function adjustForm(c: PageContext, form: Form, rejection?: PurserError) {
   const { balanceId, userId, packName, remaining, unit } = await readBalance(c.var.ctx, form.balanceId ?? "");
   return page(
     c,
     { title: "Adjust balance", section: "users", rejection },
     <FormCard
-      c={c}
       method="get"
       action="users/adjust/confirm"
       about={
@@ -32,7 +30,7 @@ async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
       }
       form={form}
       rejection={rejection}
-      hidden={{ userId, balanceId, adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }}
+      fields={{ userId, balanceId, adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }}
       button="Continue"
     >
       <Field label="Amount to add (negative to deduct)" name="delta" required placeholder="-10" />
@@ -44,7 +42,7 @@ async function adjustForm(c: Context<DashboardEnv>, form: Form, rejection?: Purs
 const readAdjustment = (form: Form) =>
   parseForm(adjustInput, { delta: numberField(form, "delta"), note: requireReason(form, "note") });
 
-async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
+async function confirmAdjust(c: PageContext, form: Form, refused?: PurserError) {
   const read = await catchRejection(async () => {
     const { delta, note } = readAdjustment(form);
     return { delta, note, ...(await previewAdjustment(c.var.ctx, { balanceId: form.balanceId ?? "", delta })) };
@@ -85,7 +83,7 @@ const BalanceName = ({ of: { packName, balanceId } }: { of: { packName: string; 
 );
 
 /** Shows the form that revokes a balance. The form itself asks for the confirmation, so there is no second page. */
-async function revokeForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function revokeForm(c: PageContext, form: Form, rejection?: PurserError) {
   const balance = await readBalance(c.var.ctx, form.balanceId ?? "");
   const { userId, balanceId, remaining, unit, heldMinor } = balance;
   const held =

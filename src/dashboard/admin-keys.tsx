@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { createAdminKeyInput } from "../api/keys/create-admin-key.ts";
 import { SCOPES } from "../auth/scopes.ts";
 import {
@@ -16,7 +15,7 @@ import { codeColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
 import { CopyBox, Tag } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { queryString, timeText } from "./format.tsx";
 import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
@@ -82,7 +81,6 @@ const adminKeysList: Resource<AdminKeyOutput & { readonly by: string }> = {
   },
   below: (c, { rejection }) => (
     <FormCard
-      c={c}
       action={ADMIN_KEYS_PATH}
       title="New administration key"
       rejection={rejection}
@@ -116,7 +114,7 @@ const adminKeysList: Resource<AdminKeyOutput & { readonly by: string }> = {
 };
 
 /** Asks before a key is revoked, which cannot be undone. */
-async function revokePage(c: Context<DashboardEnv>) {
+async function revokePage(c: PageContext) {
   const { keys } = await listAdminKeys(c.var.root);
   const key = keys.find(({ adminKeyId }) => adminKeyId === c.req.query("adminKeyId"));
   if (key === undefined) throw new PurserError("not_found", "There is no such administration key.");

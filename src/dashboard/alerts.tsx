@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { changeAlertInput } from "../api/alerts/change-alert.ts";
 import { createAlertInput } from "../api/alerts/create-alert.ts";
 import { listAlertUsersInput } from "../api/alerts/list-alert-users.ts";
@@ -15,14 +14,15 @@ import {
 import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-notices.ts";
 import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
 import { PurserError } from "../errors.ts";
+import { pathIn } from "./app-link.tsx";
 import { linkColumn, menuColumn, shownColumn, timeColumn } from "./columns.tsx";
 import { Empty, Pager, Table } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm, textField } from "./form.ts";
+import { createDashboardRoutes, type Form, numberField, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, queryString } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
@@ -111,7 +111,6 @@ const alertsList: Resource<AlertOutput> = {
     return (
       <>
         <FormCard
-          c={c}
           action="alerts"
           title="New alert"
           rejection={rejection}
@@ -123,7 +122,6 @@ const alertsList: Resource<AlertOutput> = {
           <UnitChoice label="Unit" name="unit" />
         </FormCard>
         <FormCard
-          c={c}
           action="alerts/notices"
           title="Notices of expiry"
           about={
@@ -147,19 +145,19 @@ const ALERT_PATH = "/alerts/:alertId";
 const ALERT_ROWS = "50";
 
 /** Returns the alert in the path. Throws `not_found` for an alert of the other mode. */
-async function alertOfPage(c: Context<DashboardEnv>): Promise<AlertOfApp> {
+async function alertOfPage(c: PageContext): Promise<AlertOfApp> {
   const { appId, mode } = c.var.ctx.environment;
   const alert = await requireAlert(c.var.root, appId, c.req.param("alertId") ?? "");
   if (alert.mode !== mode) throw new PurserError("not_found", `There is no such alert in ${mode} mode.`);
   return alert;
 }
 
-async function readAlert(c: Context<DashboardEnv>): Promise<AlertOutput> {
+async function readAlert(c: PageContext): Promise<AlertOutput> {
   const alert = await alertOfPage(c);
   return presentAlert(alert, alert.mode);
 }
 
-async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, rejection?: PurserError) {
+async function alertPage(c: PageContext, alert: AlertOutput, rejection?: PurserError) {
   const { alertId, below } = alert;
   const cursor = textField(c.req.query(), "cursor");
   const input = parseForm(listAlertUsersInput, { limit: ALERT_ROWS, cursor });
@@ -183,13 +181,12 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, rejection
     { title: alert.name, section: "alerts", rejection, notice, actions: deleteLink },
     <>
       <FormCard
-        c={c}
         action={at}
         title="Edit"
         about={
           <>
-            Send <code>credits.low</code> when a user has less than <BelowText of={alert} /> (reserved credits count). A
-            changed alert starts again, so it may fire again for users who are already below.
+            Triggered when a user has less than <BelowText of={alert} />. A changed alert starts again, so it may fire
+            again for users who are already below.
           </>
         }
         form={form}
@@ -208,7 +205,7 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, rejection
           label="Triggered for"
           head={["User"]}
           csv="alert-users"
-          rows={users.map(({ userId }) => [<UserLink c={c} id={userId} />])}
+          rows={users.map(({ userId }) => [<UserLink id={userId} />])}
           empty={<Empty icon="users" title="No users" />}
         />
         <Pager
@@ -221,7 +218,7 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, rejection
   );
 }
 
-async function deleteAlertPage(c: Context<DashboardEnv>) {
+async function deleteAlertPage(c: PageContext) {
   const alert = await readAlert(c);
   const { alertId, name } = alert;
   return confirmPage(

@@ -45,7 +45,6 @@ const appsList: Resource<AppOutput, Pick<ListAppsOutput, "unreachable">> = {
     const { databases, settings } = c.var.root;
     return (
       <FormCard
-        c={c}
         action="/admin/apps"
         title="New application"
         about="It has a live and a test mode. Create its keys next."

@@ -1,12 +1,14 @@
-import type { Context } from "hono";
+import type { Child } from "hono/jsx";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { ACTIONS } from "../catalog/audit.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { SEARCHED_AUDIT_ENTRIES_MAX, type ShownAuditEntry, searchAudit } from "../catalog/search-audit.ts";
+import { AppLink } from "./app-link.tsx";
 import { textColumn, timeColumn } from "./columns.tsx";
 import { Table } from "./components.tsx";
-import { type DashboardEnv, textField } from "./form.ts";
+import { textField, useRequest } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
+import { userPath } from "./links.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
 import { UnitAmount } from "./unit-amount.tsx";
 
@@ -37,38 +39,26 @@ function findAuditPage(target: string, action?: AuditEntry["action"]): string | 
 }
 
 interface TargetProps {
-  readonly c: Context<DashboardEnv>;
   readonly target: string;
   readonly action?: AuditEntry["action"];
   readonly details: AuditEntry["details"];
 }
 
-/** Links to the target of an action, in the action's mode: the audit has actions of both modes. */
-const Target = ({ c, target, action, details: { mode } }: TargetProps) => {
-  const place = findAuditPage(target, action);
-  if (place === null) return <code>{target}</code>;
-  const { environment } = c.var.ctx;
+/** Links to a page of the application in the mode of an action: the audit has actions of both modes. */
+const LinkInMode = ({ to, mode, children }: { to: string; mode: unknown; children: Child }) => {
+  const { environment } = useRequest().var.ctx;
   const at = mode === "live" || mode === "test" ? mode : environment.mode;
-  return (
-    <a href={`/admin/apps/${encodeURIComponent(environment.appId)}/${at}/${place}`}>
-      <code>{target}</code>
-    </a>
-  );
+  return <AppLink to={`/admin/apps/${encodeURIComponent(environment.appId)}/${at}/${to}`}>{children}</AppLink>;
 };
 
-interface UserProps {
-  readonly c: Context<DashboardEnv>;
-  readonly userId: string | null;
-  readonly details: AuditEntry["details"];
-}
-
-/** Links to the user whom an action is about, in the action's mode. */
-const AuditUser = ({ c, userId, details: { mode } }: UserProps) => {
-  if (userId === null) return null;
-  const { environment } = c.var.ctx;
-  const at = mode === "live" || mode === "test" ? mode : environment.mode;
+/** Links to the target of an action. */
+const Target = ({ target, action, details: { mode } }: TargetProps) => {
+  const place = findAuditPage(target, action);
+  if (place === null) return <code>{target}</code>;
   return (
-    <a href={`/admin/apps/${encodeURIComponent(environment.appId)}/${at}/users${queryString({ userId })}`}>{userId}</a>
+    <LinkInMode to={place} mode={mode}>
+      <code>{target}</code>
+    </LinkInMode>
   );
 };
 
@@ -87,29 +77,28 @@ const detailAsText = (value: unknown): string => (typeof value === "string" ? va
 const isEntry = (value: unknown): value is { balanceId: string; unit: string; amount: number; seq: number } =>
   typeof value === "object" && value !== null && "balanceId" in value;
 
-const Word = ({ c, value, details }: Pick<TargetProps, "c" | "details"> & { value: unknown }) => {
+const Word = ({ value, details }: Pick<TargetProps, "details"> & { value: unknown }) => {
   if (typeof value === "number") return <>{amountText(value)}</>;
-  if (typeof value === "string" && /^(?:crb|cpk)_/.test(value))
-    return <Target c={c} target={value} details={details} />;
+  if (typeof value === "string" && /^(?:crb|cpk)_/.test(value)) return <Target target={value} details={details} />;
   if (!isEntry(value)) return <>{detailAsText(value)}</>;
   const { balanceId, unit, amount: moved, seq } = value;
   return (
     <>
-      <UnitAmount of={moved} unit={unit} /> of <Target c={c} target={balanceId} details={details} /> (entry {seq})
+      <UnitAmount of={moved} unit={unit} /> of <Target target={balanceId} details={details} /> (entry {seq})
     </>
   );
 };
 
 /** Shows a detail in words: a list with commas, and ids of balances and packs as links. */
-const Detail = ({ c, value, details }: Pick<TargetProps, "c" | "details"> & { value: unknown }) => {
-  if (!Array.isArray(value)) return <Word c={c} value={value} details={details} />;
+const Detail = ({ value, details }: Pick<TargetProps, "details"> & { value: unknown }) => {
+  if (!Array.isArray(value)) return <Word value={value} details={details} />;
   if (value.length === 0) return <>none</>;
   return (
     <>
       {value.map((each, index) => (
         <>
           {index === 0 ? "" : ", "}
-          <Word c={c} value={each} details={details} />
+          <Word value={each} details={details} />
         </>
       ))}
     </>
@@ -117,14 +106,14 @@ const Detail = ({ c, value, details }: Pick<TargetProps, "c" | "details"> & { va
 };
 
 /** Shows the details of an action: the changes and the values before. */
-const Details = ({ c, details }: Pick<TargetProps, "c" | "details">) => {
+const Details = ({ details }: Pick<TargetProps, "details">) => {
   const { before, ...others } = details;
   const entries = Object.entries(others);
   return (
     <>
       {entries.map(([name, value]) => (
         <div>
-          <span class="soft">{name}</span> <Detail c={c} value={value} details={details} />
+          <span class="soft">{name}</span> <Detail value={value} details={details} />
         </div>
       ))}
       {before !== undefined && (
@@ -164,20 +153,25 @@ const auditList: Resource<ShownAuditEntry> = {
     {
       name: "target",
       head: "About",
-      cell: ({ target, action, details }, c) => <Target c={c} target={target} action={action} details={details} />,
+      cell: ({ target, action, details }) => <Target target={target} action={action} details={details} />,
       value: ({ target }) => target,
     },
     {
       name: "userId",
       head: "User",
-      cell: ({ userId, details }, c) => <AuditUser c={c} userId={userId} details={details} />,
+      cell: ({ userId, details: { mode } }) =>
+        userId !== null && (
+          <LinkInMode to={userPath(userId)} mode={mode}>
+            {userId}
+          </LinkInMode>
+        ),
       value: ({ userId }) => userId,
     },
     textColumn("reason", "Reason"),
     {
       name: "details",
       head: "Details",
-      cell: ({ details }, c) => <Details c={c} details={details} />,
+      cell: ({ details }) => <Details details={details} />,
       value: ({ details }) => JSON.stringify(details),
     },
   ],
@@ -207,25 +201,19 @@ const auditList: Resource<ShownAuditEntry> = {
     };
   },
   empty: "No actions here.",
-  foot: (_, { form, list }) =>
-    list.nextCursor !== null && AUDIT_FILTERS.some((name) => textField(form, name) !== undefined) ? (
-      <p class="soft">
-        This page searched {amountText(SEARCHED_AUDIT_ENTRIES_MAX)} actions. Older pages may have more.
-      </p>
-    ) : null,
+  searched: [SEARCHED_AUDIT_ENTRIES_MAX, "actions"],
 };
 
 export const auditRoutes = listRoutes(auditList);
 
 interface AuditTableProps {
-  readonly c: Context<DashboardEnv>;
   readonly label: string;
   readonly entries: readonly AuditEntry[];
   readonly empty: string;
 }
 
 /** Shows the administrative actions on one thing as a table. */
-export const AuditTable = ({ c, label, entries, empty }: AuditTableProps) => (
+export const AuditTable = ({ label, entries, empty }: AuditTableProps) => (
   <Table
     label={label}
     csv="audit"
@@ -235,7 +223,7 @@ export const AuditTable = ({ c, label, entries, empty }: AuditTableProps) => (
       <Time at={at} />,
       by,
       <ActionName action={action} />,
-      <Details c={c} details={details} />,
+      <Details details={details} />,
     ])}
   />
 );

@@ -1,22 +1,22 @@
-import type { Context } from "hono";
 import { useContext } from "hono/jsx";
 import { fromMinor } from "../books/amounts/amount.ts";
 import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { findGrantEntry, listAuditOfTarget } from "../catalog/search-audit.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { AuditTable } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
 import { Facts, numberHead, Table, Tag } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { createDashboardRoutes, type PageContext } from "./form.ts";
 import { queryString, timeText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { BalanceLink, ReferenceLink, UserLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
 import { PartOfAmount, partText, UnitsContext, useUnits } from "./unit-amount.tsx";
 
 type BalanceView = Awaited<ReturnType<typeof readBalance>>;
 
-async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
+async function balancePage(c: PageContext, balanceId: string) {
   const { ctx, root } = c.var;
   const { appId } = ctx.environment;
   const balance = await readBalance(ctx, balanceId);
@@ -33,7 +33,7 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
     { title: `Balance ${balance.packName}`, section: "users" },
     <>
       <section class="card">
-        <BalanceFacts c={c} balance={balance} grantedBy={grantedBy} />
+        <BalanceFacts balance={balance} grantedBy={grantedBy} />
         <div class="row">
           <a class="button quiet" href={`${ofUser("users")}#ledger`}>
             Ledger
@@ -66,7 +66,7 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
             )
           }
           rows={siblings.map((each) => [
-            <BalanceLink c={c} id={each.balanceId} />,
+            <BalanceLink id={each.balanceId} />,
             <span class="num">
               <PartOfAmount part={each.remaining} of={each.initial} unit={each.unit} />
             </span>,
@@ -76,24 +76,18 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
       </section>
       <section class="card">
         <h2>Administrative actions</h2>
-        <AuditTable
-          c={c}
-          label="AuditTable"
-          entries={named}
-          empty="No actions by the dashboard or the administration API."
-        />
+        <AuditTable label="AuditTable" entries={named} empty="No actions by the dashboard or the administration API." />
       </section>
     </>,
   );
 }
 
 interface FactsProps {
-  readonly c: Context<DashboardEnv>;
   readonly balance: BalanceView;
   readonly grantedBy: string | null;
 }
 
-const BalanceFacts = ({ c, balance, grantedBy }: FactsProps) => {
+const BalanceFacts = ({ balance, grantedBy }: FactsProps) => {
   const inUnit = useUnits();
   const left = partText(useContext(UnitsContext), balance.unit, balance.remaining, balance.initial);
   const held = fromMinor(balance.unit, balance.heldMinor);
@@ -106,12 +100,12 @@ const BalanceFacts = ({ c, balance, grantedBy }: FactsProps) => {
       <Meter label={`${left} remaining`} remaining={balance.remaining} initial={balance.initial} />
       <Facts
         of={[
-          ["User", <UserLink c={c} id={balance.userId} />],
+          ["User", <UserLink id={balance.userId} />],
           ["Balance id", <code>{balance.balanceId}</code>],
           [
             "Pack",
             <>
-              <a href={pathIn(c, `packs/${balance.packId}`)}>{balance.packName}</a>
+              <AppLink to={`packs/${balance.packId}`}>{balance.packName}</AppLink>
               {balance.packItemId === null ? null : (
                 <>
                   , item <code>{balance.packItemId}</code>
@@ -119,10 +113,7 @@ const BalanceFacts = ({ c, balance, grantedBy }: FactsProps) => {
               )}
             </>,
           ],
-          [
-            "Reference",
-            balance.externalRef === null ? "none" : <ReferenceLink c={c} reference={balance.externalRef} />,
-          ],
+          ["Reference", balance.externalRef === null ? "none" : <ReferenceLink reference={balance.externalRef} />],
           [
             "Granted (UTC)",
             <>

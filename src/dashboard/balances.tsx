@@ -4,7 +4,7 @@ import type { ShownBalance } from "../books/credits/read-balance.ts";
 import type { BalanceStatus } from "../books/ledger/balance.ts";
 import { balanceColumn, remainingColumn, tagColumn, textColumn, timeColumn } from "./columns.tsx";
 import { Tag } from "./components.tsx";
-import { createDashboardRoutes, type Form, type PageContext, parseForm, textField, timeField } from "./form.ts";
+import { createDashboardRoutes, type Form, parseForm, timeField } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { ReferenceLink, UserLink } from "./links.tsx";
 import { packChoices } from "./packs.tsx";
@@ -12,9 +12,9 @@ import { listRoutes, type Resource } from "./resource.tsx";
 
 const BALANCE_STATUSES: readonly BalanceStatus[] = ["active", "depleted", "expired", "revoked"];
 
-const ofUser = (c: PageContext, { userId = "" }: Form) => (
+const ofUser = (_: unknown, { userId = "" }: Form) => (
   <>
-    User <UserLink c={c} id={userId} />
+    User <UserLink id={userId} />
   </>
 );
 
@@ -32,7 +32,7 @@ const balancesList: Resource<ShownBalance> = {
     {
       name: "externalRef",
       head: "Reference",
-      cell: ({ externalRef }, c) => externalRef !== null && <ReferenceLink c={c} reference={externalRef} />,
+      cell: ({ externalRef }) => externalRef !== null && <ReferenceLink reference={externalRef} />,
       value: ({ externalRef }) => externalRef,
     },
     timeColumn("grantedAt", "Granted"),
@@ -53,10 +53,7 @@ const balancesList: Resource<ShownBalance> = {
     };
   },
   empty: "No balances here.",
-  foot: (_, { form, list }) =>
-    list.nextCursor !== null && ["status", "packId", "reference"].some((name) => textField(form, name)) ? (
-      <p class="soft">This page searched {amountText(SEARCHED_BALANCES_MAX)} balances. Older pages may have more.</p>
-    ) : null,
+  searched: [SEARCHED_BALANCES_MAX, "balances"],
 };
 
 type PastBalance = Awaited<ReturnType<typeof listBalancesAsOf>>["balances"][number];

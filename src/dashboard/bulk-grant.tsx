@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { grantInput } from "../api/credits/grant-credits.ts";
 import { grantPack, previewGrant } from "../books/credits/grant.ts";
 import { usersGrantedBefore } from "../books/credits/granted-before.ts";
@@ -11,16 +10,16 @@ import { Field, Hidden, LongText } from "./fields.tsx";
 import {
   catchRejection,
   createDashboardRoutes,
-  type DashboardEnv,
   type Form,
   numberField,
+  type PageContext,
   parseForm,
   textField,
 } from "./form.ts";
-import { FormCard } from "./form-card.tsx";
+import { AppForm, FormCard } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
 import { listOfferedPacks, PackFields, TotalAfter } from "./grant.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import { AmountList } from "./unit-amount.tsx";
 
@@ -66,13 +65,12 @@ function readBulk(form: Form) {
   });
 }
 
-async function bulkForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function bulkForm(c: PageContext, form: Form, rejection?: PurserError) {
   const packs = await listOfferedPacks(c);
   return page(
     c,
     { title: "Grant to many users", section: "users", rejection },
     <FormCard
-      c={c}
       action={`${BULK_PATH}/preview`}
       about="Each user gets the pack once under the reference. The same list with the same reference again grants nothing twice, so an interrupted run can be repeated."
       form={{ ref: c.var.root.newId("bulk:"), ...form }}
@@ -98,7 +96,7 @@ const keptFields = ({ users = "", packId = "", quantity = "", ref = "", notes = 
   ...{ users, packId, quantity, ref, notes },
 });
 
-async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
+async function previewBulk(c: PageContext, refused?: PurserError) {
   const { form, ctx } = c.var;
   const read = await catchRejection(async () => {
     const grants = readBulk(form);
@@ -163,7 +161,7 @@ async function previewBulk(c: Context<DashboardEnv>, refused?: PurserError) {
         const user = known.get(userId);
         const totals = { units: user?.remaining ?? [], isPartial: user?.isPartial === true };
         return [
-          <UserLink c={c} id={userId} />,
+          <UserLink id={userId} />,
           before.has(userId) ? "granted before" : user === undefined ? "new user" : "known",
           before.has(userId) ? "unchanged" : <TotalAfter plan={plan} totals={totals} />,
         ];
@@ -179,7 +177,7 @@ interface BulkResult {
 }
 
 /** Grants to each user, some at the same time. A user that is rejected does not stop the others. */
-async function grantAll(c: Context<DashboardEnv>): Promise<readonly BulkResult[]> {
+async function grantAll(c: PageContext): Promise<readonly BulkResult[]> {
   const grants = readBulk(c.var.form);
   const results: BulkResult[] = [];
   for (let at = 0; at < grants.length; at += AT_ONCE) {
@@ -195,7 +193,7 @@ async function grantAll(c: Context<DashboardEnv>): Promise<readonly BulkResult[]
   return results;
 }
 
-async function bulkReport(c: Context<DashboardEnv>) {
+async function bulkReport(c: PageContext) {
   const done = await catchRejection(async () => {
     assertSure(c.var.form);
     return grantAll(c);
@@ -208,8 +206,7 @@ async function bulkReport(c: Context<DashboardEnv>) {
   return page(
     c,
     { title: "Grants to many users", section: "users" },
-    <form method="post" action={pathIn(c, `${BULK_PATH}/preview`)} class="card">
-      <FormToken c={c} />
+    <AppForm action={`${BULK_PATH}/preview`} class="card">
       <p>
         {count("granted")} granted, {count("granted before")} granted before, {count("failed")} failed. Reference:{" "}
         <code>{c.var.form.ref}</code>
@@ -220,7 +217,7 @@ async function bulkReport(c: Context<DashboardEnv>) {
         head={["User", "Result", "Why"]}
         empty=""
         rows={done.result.map(({ userId, outcome, message }) => [
-          <UserLink c={c} id={userId} />,
+          <UserLink id={userId} />,
           <Tag kind={outcome === "failed" ? "bad" : "good"}>{outcome}</Tag>,
           message,
         ])}
@@ -231,7 +228,7 @@ async function bulkReport(c: Context<DashboardEnv>) {
           Run the same list again
         </button>
       </p>
-    </form>,
+    </AppForm>,
   );
 }
 

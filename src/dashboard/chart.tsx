@@ -1,3 +1,4 @@
+import { AppLink } from "./app-link.tsx";
 import { amountText, shortAmount, timeText } from "./format.tsx";
 
 interface Point {
@@ -9,14 +10,14 @@ interface Point {
 export interface Series {
   readonly name: string;
   readonly days: readonly Point[];
-  /** The page that lists the entries of a day. */
-  readonly hrefOf?: ((date: string) => string | undefined) | undefined;
+  /** Returns the path of the page that lists the entries of a day. */
+  readonly pathOf?: ((date: string) => string | undefined) | undefined;
 }
 
 interface DaysProps {
   readonly label: string;
-  /** The page that lists the entries of the whole figure. */
-  readonly href?: string | undefined;
+  /** The path of the page that lists the entries of the whole figure. */
+  readonly to?: string | undefined;
   /** The sum, with its unit. */
   readonly total: string;
   /** All series have the same days. A series named `Before` is the previous period, drawn as a dashed line. */
@@ -31,12 +32,12 @@ function daysText({ label, total, series: [first] }: DaysProps): string {
 
 /** Shows a figure by day. The script draws the chart from the table; without the script, only the table appears. */
 export const DayChart = (props: DaysProps) => {
-  const { label, href, total, series } = props;
+  const { label, to, total, series } = props;
   const [first] = series;
   if (first === undefined || series.every(({ days }) => days.every(({ value }) => value === 0))) {
     return (
       <figure class="chart">
-        <Caption label={label} href={href} total={total} />
+        <Caption label={label} to={to} total={total} />
         <p class="soft">
           Nothing from {first?.days[0]?.date} to {first?.days.at(-1)?.date}.
         </p>
@@ -45,7 +46,7 @@ export const DayChart = (props: DaysProps) => {
   }
   return (
     <figure class="chart" data-chart="days">
-      <Caption label={label} href={href} total={total} />
+      <Caption label={label} to={to} total={total} />
       <div class="plot" role="img" aria-label={daysText(props)} />
       {series.length > 1 && (
         <p class="legend" aria-hidden="true">
@@ -71,8 +72,8 @@ export const DayChart = (props: DaysProps) => {
             {first.days.map(({ date }, index) => (
               <tr>
                 <td data-at={date}>{date}</td>
-                {series.map(({ days, hrefOf }) => (
-                  <ChartValue value={days[index]?.value ?? 0} href={hrefOf?.(date)} />
+                {series.map(({ days, pathOf }) => (
+                  <ChartValue value={days[index]?.value ?? 0} to={pathOf?.(date)} />
                 ))}
               </tr>
             ))}
@@ -83,16 +84,16 @@ export const DayChart = (props: DaysProps) => {
   );
 };
 
-const Caption = ({ label, href, total }: { label: string; href?: string | undefined; total: string }) => (
+const Caption = ({ label, to, total }: { label: string; to?: string | undefined; total: string }) => (
   <figcaption>
-    {href === undefined ? <span>{label}</span> : <a href={href}>{label}</a>} <b>{total}</b>
+    {to === undefined ? <span>{label}</span> : <AppLink to={to}>{label}</AppLink>} <b>{total}</b>
   </figcaption>
 );
 
 /** Shows a day's value. A value of 0 has no link. */
-const ChartValue = ({ value, href }: { value: number; href?: string | undefined }) => (
+const ChartValue = ({ value, to }: { value: number; to?: string | undefined }) => (
   <td class="end" data-value={value}>
-    {href === undefined || value === 0 ? amountText(value) : <a href={href}>{amountText(value)}</a>}
+    {to === undefined || value === 0 ? amountText(value) : <AppLink to={to}>{amountText(value)}</AppLink>}
   </td>
 );
 

@@ -1,15 +1,23 @@
-import type { Context } from "hono";
 import { setClockInput } from "../api/apps/set-test-clock.ts";
 import { readTestClock, removeClock, setClock } from "../clocks/clock.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
+import { AppLink } from "./app-link.tsx";
 import { Facts } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, timeField } from "./form.ts";
+import {
+  catchRejection,
+  createDashboardRoutes,
+  type Form,
+  type PageContext,
+  parseForm,
+  timeField,
+  useRequest,
+} from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
-import { queryString, span, timeText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { span, timeText } from "./format.tsx";
+import { page } from "./layout.tsx";
 
 const CLOCK_NOTICES: Readonly<Record<string, string>> = {
   set: "Clock moved.",
@@ -25,14 +33,14 @@ const JUMPS = [
 /** Returns a moment as the value of a `datetime-local` field, to the second. */
 const clockFieldOf = (atMs: number): string => iso(Math.ceil(atMs / 1_000) * 1_000).slice(0, 19);
 
-const NoClockInLiveMode = ({ c }: { c: Context<DashboardEnv> }) => (
+const NoClockInLiveMode = () => (
   <p class="card">
     Live mode uses real time.{" "}
-    <a href={`/admin/apps/${c.var.ctx.environment.appId}/test/clock`}>The clock of test mode</a>
+    <AppLink to={`/admin/apps/${useRequest().var.ctx.environment.appId}/test/clock`}>The clock of test mode</AppLink>
   </p>
 );
 
-async function clockPage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function clockPage(c: PageContext, form: Form, rejection?: PurserError) {
   const { ctx } = c.var;
   const { appId, mode } = ctx.environment;
   const options = {
@@ -41,7 +49,7 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, rejection?: Purse
     rejection,
     notice: CLOCK_NOTICES[form.notice ?? ""],
   } as const;
-  if (mode === "live") return page(c, options, <NoClockInLiveMode c={c} />);
+  if (mode === "live") return page(c, options, <NoClockInLiveMode />);
   const { now, status } = await readTestClock(c.var.root, appId);
   const nowMs = now === null ? ctx.realNow() : Date.parse(now);
   return page(
@@ -63,8 +71,7 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, rejection?: Purse
             status === "advancing" && [
               "Status",
               <>
-                Advancing: the work that is due in between continues every minute.{" "}
-                <a href={pathIn(c, "clock")}>Refresh</a>
+                Advancing: the work that is due in between continues every minute. <AppLink to="clock">Refresh</AppLink>
               </>,
             ],
           ]}
@@ -75,7 +82,6 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, rejection?: Purse
         </p>
       </section>
       <FormCard
-        c={c}
         method="get"
         action="clock/confirm"
         title="Move it forward"
@@ -87,19 +93,15 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, rejection?: Purse
         <p class="wide">
           {JUMPS.map(([name, jumpMs]) => (
             <>
-              <a
-                class="button quiet"
-                href={`${pathIn(c, "clock/confirm")}${queryString({ now: clockFieldOf(nowMs + jumpMs) })}`}
-              >
+              <AppLink class="button quiet" to="clock/confirm" fields={{ now: clockFieldOf(nowMs + jumpMs) }}>
                 {name} on
-              </a>{" "}
+              </AppLink>{" "}
             </>
           ))}
         </p>
       </FormCard>
       {now !== null && (
         <FormCard
-          c={c}
           action="clock/remove"
           about="Back to real time: only while test mode holds no credits, usage, payments or people. These have times of the clock."
           button="Remove the clock"
@@ -109,7 +111,7 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, rejection?: Purse
   );
 }
 
-async function confirmMove(c: Context<DashboardEnv>, form: Form) {
+async function confirmMove(c: PageContext, form: Form) {
   const { ctx } = c.var;
   if (ctx.environment.mode === "live") return clockPage(c, form);
   const read = await catchRejection(async () => {
@@ -141,7 +143,7 @@ async function confirmMove(c: Context<DashboardEnv>, form: Form) {
 }
 
 /** Does what a form of the page asks for. Live mode has no clock. */
-function act(c: Context<DashboardEnv>, notice: string, work: (appId: string) => Promise<unknown>) {
+function act(c: PageContext, notice: string, work: (appId: string) => Promise<unknown>) {
   const { appId, mode } = c.var.ctx.environment;
   if (mode === "live") return clockPage(c, {});
   return submit(c, () => work(appId), {

@@ -1,7 +1,6 @@
+import { AppLink } from "./app-link.tsx";
 import { numberHead, RowMenu, Tag } from "./components.tsx";
-import type { PageContext } from "./form.ts";
 import { amountText, moneyText, Time } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { PartOfAmount, UnitAmount } from "./unit-amount.tsx";
@@ -12,7 +11,7 @@ import { PartOfAmount, UnitAmount } from "./unit-amount.tsx";
  */
 
 type Having<Name extends string, Value> = { readonly [Key in Name]: Value };
-type SharedColumn<Name extends string, Value> = ListColumn<Having<Name, Value>, PageContext>;
+type SharedColumn<Name extends string, Value> = ListColumn<Having<Name, Value>>;
 
 /** A column of plain text. */
 export const textColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, string | null> => ({
@@ -54,9 +53,9 @@ export const numberColumn = <Name extends string>(name: Name, head: string): Sha
 export const userColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, string | null> => ({
   name,
   head,
-  cell: (row, c) => {
+  cell: (row) => {
     const id = row[name];
-    return id === null ? "" : <UserLink c={c} id={id} />;
+    return id === null ? "" : <UserLink id={id} />;
   },
   value: (row) => row[name],
 });
@@ -66,17 +65,17 @@ export const shownColumn = <Row,>(
   name: string,
   head: string,
   textOf: (row: Row) => string | null,
-): ListColumn<Row, PageContext> => ({ name, head, cell: (row) => textOf(row) ?? "", value: textOf });
+): ListColumn<Row> => ({ name, head, cell: (row) => textOf(row) ?? "", value: textOf });
 
 /** A column of names or ids that each link to a page of the application. */
 export const linkColumn = <Row,>(
   name: keyof Row & string,
   head: string,
   pathOf: (row: Row) => string,
-): ListColumn<Row, PageContext> => ({
+): ListColumn<Row> => ({
   name,
   head,
-  cell: (row, c) => <a href={pathIn(c, pathOf(row))}>{String(row[name])}</a>,
+  cell: (row) => <AppLink to={pathOf(row)}>{String(row[name])}</AppLink>,
   value: (row) => String(row[name]),
 });
 
@@ -85,7 +84,7 @@ export const tagColumn = <Row,>(
   name: keyof Row & string,
   head: string,
   kindOf: (row: Row) => string = (row) => String(row[name]),
-): ListColumn<Row, PageContext> => ({
+): ListColumn<Row> => ({
   name,
   head,
   cell: (row) => <Tag kind={kindOf(row)}>{String(row[name])}</Tag>,
@@ -97,7 +96,7 @@ export const quantityColumn = <Row,>(
   name: string,
   head: string,
   quantityOf: (row: Row) => readonly [amount: number | null, unit: string],
-): ListColumn<Row, PageContext> => ({
+): ListColumn<Row> => ({
   name,
   head: numberHead(head),
   cell: (row) => {
@@ -116,7 +115,7 @@ export const quantityColumn = <Row,>(
 export const moneyColumn = <Name extends string>(
   name: Name,
   head: string,
-): ListColumn<Having<Name, number> & { readonly currency: string | null }, PageContext> => ({
+): ListColumn<Having<Name, number> & { readonly currency: string | null }> => ({
   name,
   head: numberHead(head),
   cell: (row) => moneyText(row[name], row.currency),
@@ -133,15 +132,15 @@ interface ShownAmounts {
 }
 
 /** The id of each balance, linked to its page. */
-export const balanceColumn: ListColumn<Pick<ShownAmounts, "balanceId">, PageContext> = {
+export const balanceColumn: ListColumn<Pick<ShownAmounts, "balanceId">> = {
   name: "balanceId",
   head: "Balance",
-  cell: ({ balanceId }, c) => <BalanceLink c={c} id={balanceId} />,
+  cell: ({ balanceId }) => <BalanceLink id={balanceId} />,
   value: ({ balanceId }) => balanceId,
 };
 
 /** The amount that remains of each balance, with its unit. The file has the amount alone. */
-export const remainingColumn = (head: string): ListColumn<Omit<ShownAmounts, "balanceId">, PageContext> => ({
+export const remainingColumn = (head: string): ListColumn<Omit<ShownAmounts, "balanceId">> => ({
   name: "remaining",
   head: numberHead(head),
   cell: ({ remaining, initial, unit }) =>
@@ -160,13 +159,13 @@ export const remainingColumn = (head: string): ListColumn<Omit<ShownAmounts, "ba
 export const menuColumn = <Row,>(
   labelOf: (row: Row) => string,
   linksOf: (row: Row) => readonly (readonly [path: string, text: string])[],
-): ListColumn<Row, PageContext> => ({
+): ListColumn<Row> => ({
   name: "actions",
   head: "",
-  cell: (row, c) => (
+  cell: (row) => (
     <RowMenu label={`Actions for ${labelOf(row)}`}>
       {linksOf(row).map(([path, text]) => (
-        <a href={pathIn(c, path)}>{text}</a>
+        <AppLink to={path}>{text}</AppLink>
       ))}
     </RowMenu>
   ),

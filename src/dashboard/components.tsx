@@ -1,4 +1,5 @@
 import type { Child } from "hono/jsx";
+import { AppLink } from "./app-link.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
@@ -165,14 +166,14 @@ export const Empty = ({ icon, title, children }: { icon: IconName; title: string
 );
 
 /** Shows an id with a button that copies all of it. A long id is shortened; a name that people chose may be longer. */
-export const Id = ({ id, href, isName = false }: { id: string; href?: string; isName?: boolean }) => (
+export const Id = ({ id, to, isName = false }: { id: string; to?: string; isName?: boolean }) => (
   <span class={isName ? "id name" : "id"}>
-    {href === undefined ? (
+    {to === undefined ? (
       <code title={id}>{id}</code>
     ) : (
-      <a href={href}>
+      <AppLink to={to}>
         <code title={id}>{id}</code>
-      </a>
+      </AppLink>
     )}
     <button type="button" class="bare js" data-copy-text={id} title="Copy" aria-label={`Copy ${id}`}>
       <Icon name="copy" />
@@ -223,17 +224,17 @@ export const Pager = ({ first, next, words: [toFirst, toNext] = ["Newest", "Olde
 
 interface AmountsProps {
   readonly of: readonly { readonly unit: string; readonly amount: number }[];
-  /** Returns the page that the amount of a unit links to. */
-  readonly hrefOf?: (unit: string) => string;
+  /** Returns the path of the page that the amount of a unit links to. */
+  readonly pathOf?: (unit: string) => string;
 }
 
 /** Shows amounts of several units, one on each line. */
-export const Amounts = ({ of, hrefOf }: AmountsProps) => (
+export const Amounts = ({ of, pathOf }: AmountsProps) => (
   <div>
     {of.length === 0 && "nothing"}
     {of.map((each) => {
       const text = <UnitAmount of={each.amount} unit={each.unit} />;
-      return <div class="num">{hrefOf === undefined ? text : <a href={hrefOf(each.unit)}>{text}</a>}</div>;
+      return <div class="num">{pathOf === undefined ? text : <AppLink to={pathOf(each.unit)}>{text}</AppLink>}</div>;
     })}
   </div>
 );

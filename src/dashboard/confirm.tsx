@@ -1,14 +1,15 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import type { Unit } from "../books/amounts/amount.ts";
 import { isKnownUser } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { Facts, type ShownFact } from "./components.tsx";
-import { FormContext, Hidden, LongText } from "./fields.tsx";
-import { catchRejection, type DashboardEnv, type Form, textField } from "./form.ts";
+import { FormContext, LongText } from "./fields.tsx";
+import { catchRejection, type Form, type PageContext, textField, useRequest } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
 import { queryString } from "./format.tsx";
-import { FormToken, page, pathIn, sectionOfPath } from "./layout.tsx";
+import { page, sectionOfPath } from "./layout.tsx";
 import type { Section } from "./shell.tsx";
 import { UnitAmount } from "./unit-amount.tsx";
 
@@ -17,7 +18,7 @@ const REASON_MAX = 500;
 
 /** Redirects to the user's page with a notice. If the action is rejected, shows the form again with the rejection. */
 export async function redirectAfter(
-  c: Context<DashboardEnv>,
+  c: PageContext,
   work: () => Promise<string>,
   showForm: (rejection: PurserError) => Response | Promise<Response>,
 ) {
@@ -63,7 +64,6 @@ export function assertSure(form: Form): void {
 }
 
 interface ConfirmProps {
-  readonly c: Context<DashboardEnv>;
   /** By default, the path of the page itself. */
   readonly action?: string;
   /** Sent unchanged with the confirmation. */
@@ -88,13 +88,11 @@ interface ConfirmProps {
 
 /** Shows an action and its effect, and asks to confirm it; asks twice if there are warnings. */
 const Confirm = (props: ConfirmProps) => {
-  const { c, action = c.req.path, typed, button, warnings = [], facts = [], children } = props;
+  const { action = useRequest().req.path, typed, button, warnings = [], facts = [], children } = props;
   const fields = { ...(typed && formFields(typed)), ...props.fields };
   return (
     <FormContext.Provider value={{ form: props.form ?? {}, rejection: props.rejection }}>
-      <form method="post" action={pathIn(c, action)} class="card">
-        <FormToken c={c} />
-        <Hidden fields={{ ...fields, ...(warnings.length === 0 ? {} : { asked: "yes" }) }} />
+      <AppForm action={action} class="card" fields={{ ...fields, ...(warnings.length === 0 ? {} : { asked: "yes" }) }}>
         {facts.length > 0 && <Facts of={facts} />}
         {typeof children === "string" ? <p>{children}</p> : children}
         {warnings.length > 0 && (
@@ -114,15 +112,15 @@ const Confirm = (props: ConfirmProps) => {
             {button}
           </button>
           {typed !== undefined && (
-            <a class="button quiet" href={`${pathIn(c, props.change ?? action)}${queryString(fields)}`}>
+            <AppLink class="button quiet" to={props.change ?? action} fields={fields}>
               Change
-            </a>
+            </AppLink>
           )}
-          <a class="button quiet" href={pathIn(c, props.cancel)}>
+          <AppLink class="button quiet" to={props.cancel}>
             Cancel
-          </a>
+          </AppLink>
         </div>
-      </form>
+      </AppForm>
     </FormContext.Provider>
   );
 };
@@ -138,16 +136,14 @@ interface ConfirmPageProps extends Omit<ConfirmProps, "c" | "children"> {
 }
 
 /** Returns the page that asks to confirm an action. */
-export const confirmPage = (c: Context<DashboardEnv>, props: ConfirmPageProps, children?: Child) => {
+export const confirmPage = (c: PageContext, props: ConfirmPageProps, children?: Child) => {
   const { title = props.button, section = sectionOfPath(c), rejection, above, below } = props;
   return page(
     c,
     { title, section, rejection },
     <>
       {above}
-      <Confirm c={c} {...props}>
-        {children}
-      </Confirm>
+      <Confirm {...props}>{children}</Confirm>
       {below}
     </>,
   );

@@ -1,7 +1,6 @@
-import type { Context } from "hono";
 import { listDeliveriesInput } from "../api/webhooks/list-deliveries.ts";
 import { replayInput } from "../api/webhooks/replay-messages.ts";
-import { invalid, type PurserError } from "../errors.ts";
+import { invalid, PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import {
   type ListDeliveriesOutput,
@@ -9,39 +8,34 @@ import {
   SEARCHED_DELIVERIES_MAX,
   type ShownAttempt,
 } from "../webhooks/delivery-page.ts";
-import { type EndpointRow, requireEndpoint, type WebhookOutput } from "../webhooks/endpoint.ts";
+import { type EndpointRow, requireEndpoint } from "../webhooks/endpoint.ts";
 import { replayMessages, resendMessage } from "../webhooks/resend.ts";
-import { Pager, Table, Tag } from "./components.tsx";
-import { Field, Hidden } from "./fields.tsx";
-import { type DashboardEnv, parseForm, textField, timeField } from "./form.ts";
-import { FormCard } from "./form-card.tsx";
-import { amountText, queryString, Time } from "./format.tsx";
-import { FormToken, pathIn } from "./layout.tsx";
+import { Tag } from "./components.tsx";
+import { Field } from "./fields.tsx";
+import { type PageContext, parseForm, timeField } from "./form.ts";
+import { AppForm, FormCard } from "./form-card.tsx";
+import { amountText, Time } from "./format.tsx";
+import { LIST_PAGE_ROWS } from "./list.tsx";
+import type { AroundPart, Resource } from "./resource.tsx";
 import { repeatable } from "./session.tsx";
 import { attemptFailure, type EndpointAction } from "./webhooks.tsx";
 
 /** The prefix of the field of a ticked message. */
 const TICKED = "message ";
-/** The most ticked messages: as many as a page shows. */
-const TICKED_MAX = 20;
+/** The id of the form that resends messages. Its checkboxes and buttons are in the rows of the list. */
+const RESEND_FORM = "resend";
 
-const DELIVERY_ROWS = 20;
-const DELIVERY_STATUSES = ["", "pending", "delivered", "failed"] as const;
-
-/** Returns the row of an endpoint as it is now. Throws `not_found`. */
-export const requireShownEndpoint = (c: Context<DashboardEnv>, webhookId: string): Promise<EndpointRow> =>
-  requireEndpoint(c.var.root, c.var.ctx.environment.appId, webhookId);
-
-/** A page of deliveries, each attempt with the beginning of a failed response. */
-export type ShownDeliveries = ListDeliveriesOutput<ShownAttempt>;
-
-/** Returns the page of an endpoint's deliveries that the query asks for. */
-export async function readDeliveries(c: Context<DashboardEnv>, webhookId: string): Promise<ShownDeliveries> {
-  const params = c.req.query();
-  const fields = { status: textField(params, "status"), cursor: textField(params, "cursor") };
-  const input = parseForm(listDeliveriesInput, fields);
-  return readDeliveryPage(c.var.root, await requireShownEndpoint(c, webhookId), { ...input, limit: DELIVERY_ROWS });
+/** Returns the endpoint in the path. Throws `not_found`, also for an endpoint of the other mode. */
+export async function endpointInPath(c: PageContext): Promise<EndpointRow> {
+  const { appId, mode } = c.var.ctx.environment;
+  const row = await requireEndpoint(c.var.root, appId, c.req.param("webhookId") ?? "");
+  if (row.mode !== mode) throw new PurserError("not_found", `There is no such endpoint in ${mode} mode.`);
+  return row;
 }
+
+type Delivery = ListDeliveriesOutput<ShownAttempt>["deliveries"][number];
+/** A delivery in a list. Only a page in the default order has the messages: a file and a sorted list would be too large. */
+export type ListedDelivery = Omit<Delivery, "message"> & { readonly message: Delivery["message"] | null };
 
 /** Shows an attempt: its status, or why there was no response, and how long it took. */
 const AttemptLine = ({ attempt }: { attempt: ShownAttempt }) => {
@@ -59,77 +53,129 @@ const AttemptLine = ({ attempt }: { attempt: ShownAttempt }) => {
   );
 };
 
-interface DeliveriesProps {
-  readonly c: Context<DashboardEnv>;
-  readonly webhook: WebhookOutput;
-  readonly listed: ShownDeliveries;
-}
-
-/** Shows the messages sent to an endpoint, with every attempt, and the body that Purser sent. */
-export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: DeliveriesProps) => {
-  const { status = "", cursor } = c.req.query();
-  const at = pathIn(c, `webhooks/${webhook.webhookId}`);
+/** Shows the newest attempt, and folds the earlier ones. */
+const AttemptLines = ({ attempts }: Pick<Delivery, "attempts">) => {
+  const [newest, ...earlier] = attempts.toReversed();
+  if (newest === undefined) return <span class="soft">none yet</span>;
   return (
-    <section class="card">
-      <h2>Deliveries (last 30 days)</h2>
-      <p class="tabs">
-        {DELIVERY_STATUSES.map((each) => (
-          <>
-            <a href={`${at}${queryString({ status: each })}`} aria-current={each === status ? "true" : undefined}>
-              {each === "" ? "all" : each}
-            </a>{" "}
-          </>
-        ))}
-      </p>
-      <form method="post" action={`${at}/resend`}>
-        <FormToken c={c} />
-        <Hidden fields={{ nonce: c.var.root.newId("") }} />
-        <Table
-          label="Deliveries"
-          csv="deliveries"
-          head={["Select", "Message", "Status", "Attempts, newest first", ""]}
-          rows={deliveries.map((delivery) => [
-            <input
-              type="checkbox"
-              name={TICKED + delivery.messageId}
-              value="yes"
-              aria-label={`Select ${delivery.messageId}`}
-            />,
-            <>
-              <div>
-                <b>{delivery.type}</b> <Time at={delivery.timestamp} />
-              </div>
-              <details>
-                <summary>{delivery.messageId}</summary>
-                <code>{JSON.stringify(delivery.message)}</code>
-              </details>
-            </>,
-            <>
-              <Tag kind={delivery.status}>{delivery.status}</Tag>
-              {delivery.nextAttemptAt !== null && (
-                <div class="soft">
-                  next attempt <Time at={delivery.nextAttemptAt} />
-                </div>
-              )}
-            </>,
-            delivery.attempts.length === 0 ? (
-              <span class="soft">none yet</span>
-            ) : (
-              delivery.attempts.toReversed().map((attempt) => <AttemptLine attempt={attempt} />)
-            ),
-            <button
-              type="submit"
-              class="quiet small"
-              name="messageId"
-              value={delivery.messageId}
-              aria-label={`Resend ${delivery.messageId}`}
-            >
-              Resend
-            </button>,
-          ])}
-          empty="No deliveries."
+    <>
+      <AttemptLine attempt={newest} />
+      {earlier.length > 0 && (
+        <details>
+          <summary>{earlier.length} earlier</summary>
+          {earlier.map((attempt) => (
+            <AttemptLine attempt={attempt} />
+          ))}
+        </details>
+      )}
+    </>
+  );
+};
+
+/** The messages that were sent to an endpoint, with every attempt, and the body that Purser sent. */
+export const deliveriesList = {
+  file: "webhooks/:webhookId/deliveries",
+  label: "Deliveries",
+  heading: "Deliveries",
+  about: "Of the last 30 days. A delivery is a message with its attempts.",
+  columns: [
+    {
+      name: "select",
+      head: "Select",
+      cell: ({ messageId }) => (
+        <input
+          type="checkbox"
+          form={RESEND_FORM}
+          name={TICKED + messageId}
+          value="yes"
+          aria-label={`Select ${messageId}`}
         />
-        {deliveries.length > 1 && (
+      ),
+    },
+    {
+      name: "messageId",
+      head: "Message",
+      cell: ({ messageId, type, timestamp, message }) => (
+        <>
+          <div>
+            <b>{type}</b> <Time at={timestamp} />
+          </div>
+          {message === null ? (
+            <code>{messageId}</code>
+          ) : (
+            <details>
+              <summary>{messageId}</summary>
+              <code>{JSON.stringify(message)}</code>
+            </details>
+          )}
+        </>
+      ),
+      value: ({ messageId }) => messageId,
+      sortKey: ({ timestamp }) => [timestamp],
+    },
+    { name: "type", value: ({ type }) => type },
+    { name: "timestamp", value: ({ timestamp }) => timestamp },
+    {
+      name: "status",
+      head: "Status",
+      cell: ({ status, nextAttemptAt }) => (
+        <>
+          <Tag kind={status}>{status}</Tag>
+          {nextAttemptAt !== null && (
+            <div class="soft">
+              next attempt <Time at={nextAttemptAt} />
+            </div>
+          )}
+        </>
+      ),
+      value: ({ status }) => status,
+    },
+    {
+      name: "attempts",
+      head: "Attempts, newest first",
+      cell: ({ attempts }) => <AttemptLines attempts={attempts} />,
+      value: ({ attempts }) => attempts.length,
+    },
+    { name: "lastAttemptAt", value: ({ attempts }) => attempts.at(-1)?.at ?? null },
+    { name: "lastStatus", value: ({ attempts }) => attempts.at(-1)?.status ?? null },
+    { name: "nextAttemptAt", value: ({ nextAttemptAt }) => nextAttemptAt },
+    {
+      name: "resend",
+      head: "",
+      cell: ({ messageId }) => (
+        <button
+          type="submit"
+          form={RESEND_FORM}
+          class="quiet small"
+          name="messageId"
+          value={messageId}
+          aria-label={`Resend ${messageId}`}
+        >
+          Resend
+        </button>
+      ),
+    },
+  ],
+  filters: [{ name: "status", label: "Status", options: [["", "all"], "pending", "delivered", "failed"] }],
+  read: (c, { status }) => {
+    const input = parseForm(listDeliveriesInput, { status });
+    return async (page) => {
+      const { deliveries, nextCursor } = await readDeliveryPage(c.var.root, await endpointInPath(c), {
+        ...input,
+        ...page,
+      });
+      const hasMessages = page.limit <= LIST_PAGE_ROWS;
+      return { rows: deliveries.map((each) => ({ ...each, message: hasMessages ? each.message : null })), nextCursor };
+    };
+  },
+  empty: "No deliveries.",
+  words: ["Newest", "Older deliveries"],
+  searched: [SEARCHED_DELIVERIES_MAX, "deliveries"],
+  foot: (c, { list }) => (
+    <>
+      {list.sorted !== null && <p class="soft">In the default order, the list also shows the messages.</p>}
+      <AppForm id={RESEND_FORM} action={`webhooks/${c.req.param("webhookId")}/resend`} once>
+        {list.rows.length > 1 && (
           <p>
             <button type="button" class="quiet small js" data-tick>
               Select all
@@ -139,29 +185,14 @@ export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: D
             </button>
           </p>
         )}
-      </form>
-      {status !== "" && nextCursor !== null && (
-        <p class="soft">A page searches {amountText(SEARCHED_DELIVERIES_MAX)} deliveries. Older pages may have more.</p>
-      )}
-      <Pager
-        first={cursor === undefined ? null : `${at}${queryString({ status })}`}
-        next={nextCursor && `${at}${queryString({ status, cursor: nextCursor })}`}
-        words={["Newest", "Older deliveries"]}
-      />
-    </section>
-  );
-};
+      </AppForm>
+    </>
+  ),
+} satisfies Partial<Resource<ListedDelivery>>;
 
-interface ReplayFormProps {
-  readonly c: Context<DashboardEnv>;
-  readonly webhook: WebhookOutput;
-  readonly rejection: PurserError | undefined;
-}
-
-export const ReplayForm = ({ c, webhook, rejection }: ReplayFormProps) => (
+export const replayForm: AroundPart<ListedDelivery> = (c, { rejection }) => (
   <FormCard
-    c={c}
-    action={`webhooks/${webhook.webhookId}/replay`}
+    action={`webhooks/${c.req.param("webhookId")}/replay`}
     title="Replay"
     about="Sends all messages of a period (UTC) again, including delivered ones: at most 10,000. It sends what was written for this endpoint. While an endpoint is off nothing is written, so a replay brings nothing of that time."
     form={{ from: iso(c.var.root.now() - DAY_MS).slice(0, 16), ...c.var.form }}
@@ -174,20 +205,18 @@ export const ReplayForm = ({ c, webhook, rejection }: ReplayFormProps) => (
   </FormCard>
 );
 
-export const resend: EndpointAction = async (c, { webhookId }) => {
+export const resend: EndpointAction = async (c, row) => {
   const { messageId, ...form } = c.var.form;
   const ticked = Object.keys(form).flatMap((name) => (name.startsWith(TICKED) ? [name.slice(TICKED.length)] : []));
-  const ids = messageId === undefined ? ticked.slice(0, TICKED_MAX) : [messageId];
+  const ids = messageId === undefined ? ticked.slice(0, LIST_PAGE_ROWS) : [messageId];
   if (ids.length === 0) throw invalid("messageId", "Nothing was sent: tick the messages to resend.");
-  for (const id of ids) {
-    await resendMessage(await repeatable(c, `\n${id}`), await requireShownEndpoint(c, webhookId), id);
-  }
-  return `/${webhookId}?notice=${ids.length === 1 ? "resent" : "resent-all"}`;
+  for (const id of ids) await resendMessage(await repeatable(c, `\n${id}`), row, id);
+  return `/${row.id}?notice=${ids.length === 1 ? "resent" : "resent-all"}`;
 };
 
-export const replayPeriod: EndpointAction = async (c, { webhookId }) => {
+export const replayPeriod: EndpointAction = async (c, row) => {
   const { form } = c.var;
   const span = { from: timeField(form, "from"), to: timeField(form, "to") };
-  await replayMessages(await repeatable(c), await requireShownEndpoint(c, webhookId), parseForm(replayInput, span));
-  return `/${webhookId}?notice=replayed`;
+  await replayMessages(await repeatable(c), row, parseForm(replayInput, span));
+  return `/${row.id}?notice=replayed`;
 };

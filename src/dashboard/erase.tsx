@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { erasePersonInput } from "../api/people/erase-person.ts";
 import { erasureReason } from "../api/people/people-shapes.ts";
 import type { ErasureCounts } from "../erasure/counts.ts";
@@ -13,12 +12,14 @@ import {
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { Facts, Table } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
-import { Choice, Field, Hidden } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { Choice, Field } from "./fields.tsx";
+import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
 import { amountText, queryString, timeText } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { QuantityList } from "./unit-amount.tsx";
 
 const reasons = () => erasureReason.unwrap().options.map((reason) => [reason, reason.replaceAll("_", " ")] as const);
@@ -62,7 +63,7 @@ async function shownFormFields({
 const blockField = (index: number): string => `block-${index}`;
 
 /** Shows what an erasure would do, and a form that requests it for exactly the ids shown. */
-async function eraseForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
   const { distinctId } = parseForm(erasePersonInput, { distinctId: form.distinctId });
   const { output } = await erasePerson(c.var.ctx, {
     distinctId,
@@ -124,7 +125,7 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, rejection?: Purse
   );
 }
 
-async function receiptPage(c: Context<DashboardEnv>, erasureId: string, rejection?: PurserError) {
+async function receiptPage(c: PageContext, erasureId: string, rejection?: PurserError) {
   const receipt = await readErasure(c.var.ctx, erasureId);
   const isRunning = receipt.status === "running";
   return page(
@@ -155,17 +156,15 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, rejectio
       </section>
       {isRunning && (
         <p>
-          <a href={pathIn(c, `people/erasures/${erasureId}`)}>Refresh</a>
+          <AppLink to={`people/erasures/${erasureId}`}>Refresh</AppLink>
         </p>
       )}
       {!isRunning && receipt.liftedAt === null && (
-        <form method="post" action={pathIn(c, `people/erasures/${erasureId}/lift`)} class="card">
-          <FormToken c={c} />
-          <Hidden fields={{ erasureId }} />
+        <AppForm action={`people/erasures/${erasureId}/lift`} class="card" fields={{ erasureId }}>
           <button type="submit" class="quiet">
             Lift
           </button>
-        </form>
+        </AppForm>
       )}
     </>,
   );

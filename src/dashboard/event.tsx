@@ -1,19 +1,19 @@
-import type { Context } from "hono";
 import { readUsageEvent } from "../books/usage/describe-events.ts";
 import { readReservation } from "../books/usage/read-reservation.ts";
 import { previewRelease, releaseReservation } from "../books/usage/release.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
+import { AppLink } from "./app-link.tsx";
 import { Facts, numberHead, type ShownFact, Table, Tag } from "./components.tsx";
 import { confirmPage, redirectAfter } from "./confirm.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form } from "./form.ts";
-import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { createDashboardRoutes, type Form, type PageContext } from "./form.ts";
+import { quantitiesText, timeText } from "./format.tsx";
+import { page } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink, releasePath, UserLink, userPath } from "./links.tsx";
-import { BareAmount, BeforeAfter, QuantityList, UnitAmount } from "./unit-amount.tsx";
+import { BareAmount, BeforeAfter, CostAmount, QuantityList, UnitAmount } from "./unit-amount.tsx";
 
 /** Shows a usage event: the quantities, and who paid. */
-async function eventPage(c: Context<DashboardEnv>, eventId: string) {
+async function eventPage(c: PageContext, eventId: string) {
   const event = await readUsageEvent(c.var.ctx, eventId);
   return page(
     c,
@@ -22,20 +22,20 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
       <Facts
         of={[
           ["Event id", <code>{eventId}</code>],
-          ["User", <UserLink c={c} id={event.userId} />],
+          ["User", <UserLink id={event.userId} />],
           ["Model", event.model ?? "none"],
           ["Used", <QuantityList of={event.quantities} />],
           ...(event.meters !== null
             ? ([
                 ["Meters", quantitiesText(event.meters) || "none"],
-                ["Priced by", <a href={pathIn(c, `prices/${event.priceVersion}`)}>version {event.priceVersion}</a>],
-                ["Your own cost", event.cost === null ? "unknown" : `${amountText(event.cost)} cents`],
+                ["Priced by", <AppLink to={`prices/${event.priceVersion}`}>version {event.priceVersion}</AppLink>],
+                ["Your own cost", event.cost === null ? "unknown" : <CostAmount of={event.cost} />],
               ] as const)
             : []),
           ["Not covered", <QuantityList of={event.uncovered ?? {}} none="nothing" />],
           ["Occurred (UTC)", timeText(event.occurredAt)],
           ["Received (UTC)", timeText(event.receivedAt)],
-          event.reservationId !== null && ["Reservation", <ReservationLink c={c} id={event.reservationId} />],
+          event.reservationId !== null && ["Reservation", <ReservationLink id={event.reservationId} />],
         ]}
       />
       <h3>Debits</h3>
@@ -45,7 +45,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
         head={["Balance", numberHead("Amount"), "Remaining afterwards"]}
         empty="No debits."
         rows={event.debits.map((debit) => [
-          <BalanceLink c={c} id={debit.balanceId} />,
+          <BalanceLink id={debit.balanceId} />,
           <span class="num">
             <UnitAmount of={debit.amount} unit={debit.unit} />
           </span>,
@@ -59,7 +59,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
 }
 
 /** Shows a reservation and the amounts that it holds. */
-async function reservationPage(c: Context<DashboardEnv>, reservationId: string, rejection?: PurserError) {
+async function reservationPage(c: PageContext, reservationId: string, rejection?: PurserError) {
   const reservation = await readReservation(c.var.ctx, reservationId);
   return page(
     c,
@@ -74,7 +74,7 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
                 <code>{reservationId}</code> <Tag kind={reservation.status}>{reservation.status}</Tag>
               </>,
             ],
-            ["User", <UserLink c={c} id={reservation.userId} />],
+            ["User", <UserLink id={reservation.userId} />],
             ["Model", reservation.model ?? "none"],
             ["Reserved", <QuantityList of={reservation.quantities} />],
             ["Created (UTC)", timeText(reservation.createdAt)],
@@ -88,7 +88,7 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
               </>,
             ],
             ["Settled (UTC)", timeText(reservation.settledAt, "not yet")],
-            reservation.eventId !== null && ["Event", <EventLink c={c} id={reservation.eventId} />],
+            reservation.eventId !== null && ["Event", <EventLink id={reservation.eventId} />],
           ]}
         />
         <h3>Holds</h3>
@@ -98,7 +98,7 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
           head={["Balance", numberHead("Amount")]}
           empty="No holds."
           rows={reservation.holds.map((hold) => [
-            <BalanceLink c={c} id={hold.balanceId} />,
+            <BalanceLink id={hold.balanceId} />,
             <span class="num">
               <UnitAmount of={hold.amount} unit={hold.unit} />
             </span>,
@@ -107,9 +107,9 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
       </section>
       {reservation.status === "open" && (
         <p>
-          <a class="button quiet" href={pathIn(c, releasePath(reservation))}>
+          <AppLink class="button quiet" to={releasePath(reservation)}>
             Release reservation
-          </a>
+          </AppLink>
         </p>
       )}
     </>,
@@ -117,7 +117,7 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
 }
 
 /** Shows what a release returns to each balance, and asks to confirm it. */
-async function releasePage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function releasePage(c: PageContext, form: Form, rejection?: PurserError) {
   const { reservationId = "" } = form;
   const [{ userId }, balances] = await Promise.all([
     readReservation(c.var.ctx, reservationId),
@@ -135,7 +135,9 @@ async function releasePage(c: Context<DashboardEnv>, form: Form, rejection?: Pur
         ["Reservation", <code>{reservationId}</code>],
         ...balances.map(
           ({ balanceId, packName, unit, from, to }): ShownFact => [
-            <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId })}`}>{packName}</a>,
+            <AppLink to="users/balance" fields={{ balanceId }}>
+              {packName}
+            </AppLink>,
             <BeforeAfter from={from} to={to} unit={unit} />,
           ],
         ),

@@ -13,6 +13,7 @@ import { invalid } from "../errors.ts";
 import { findLinks, SEARCHED_LINKS_MAX } from "../exports/export-audit.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { type MoneyDay, readMoneyDays } from "../payments/money-days.ts";
+import { AppLink } from "./app-link.tsx";
 import {
   balanceColumn,
   moneyColumn,
@@ -25,7 +26,6 @@ import {
 import { Empty, numberHead } from "./components.tsx";
 import { createDashboardRoutes, type Form, type PageContext, textField, timeField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
 import { EventLink, PersonLink, ReservationLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { packChoices } from "./packs.tsx";
@@ -43,7 +43,7 @@ interface FigureDeclaration<Row> {
   readonly title: string;
   /** Describes the list, and the entries that may be missing. It formats a number only when the page is shown. */
   readonly about: Child | (() => Child);
-  readonly columns: readonly ListColumn<Row, PageContext>[];
+  readonly columns: readonly ListColumn<Row>[];
   readonly read: (
     c: PageContext,
     filters: FigureFilters,
@@ -90,9 +90,9 @@ const figure = <Row,>({ read, hasUnits = false, ...own }: FigureDeclaration<Row>
         </Empty>
       ),
     words: ["First page", "Next page"],
-    below: (c) => (
+    below: () => (
       <p>
-        <a href={pathIn(c, "overview")}>Back to the overview</a>
+        <AppLink to="overview">Back to the overview</AppLink>
       </p>
     ),
   });
@@ -109,14 +109,13 @@ const entriesFigure = (kind: EntriesOf, title: string, about = "") =>
       {
         name: "occurredAt",
         head: "When",
-        cell: ({ occurredAtMs, userId, balanceId }, c) => {
+        cell: ({ occurredAtMs, userId, balanceId }) => {
           const reason = { refunded: "admin_adjust", granted: "grant", spent: "event_committed" }[kind];
           const day = dateOf(occurredAtMs);
-          const ledger = queryString({ userId, balanceId, reason, from: day, to: day });
           return (
-            <a class="num" href={`${pathIn(c, "users")}${ledger}#ledger`}>
+            <AppLink class="num" to="users" fields={{ userId, balanceId, reason, from: day, to: day }} hash="ledger">
               <Time at={iso(occurredAtMs)} />
-            </a>
+            </AppLink>
           );
         },
         value: ({ occurredAtMs }) => iso(occurredAtMs),
@@ -138,10 +137,10 @@ const entriesFigure = (kind: EntriesOf, title: string, about = "") =>
       {
         name: "note",
         head: "Source",
-        cell: ({ eventId, reservationId, note }, c) => (
+        cell: ({ eventId, reservationId, note }) => (
           <>
-            {eventId !== null && <EventLink c={c} id={eventId} />}{" "}
-            {reservationId !== null && <ReservationLink c={c} id={reservationId} />} {note}
+            {eventId !== null && <EventLink id={eventId} />}{" "}
+            {reservationId !== null && <ReservationLink id={reservationId} />} {note}
           </>
         ),
         value: ({ note }) => note,
@@ -153,12 +152,10 @@ const entriesFigure = (kind: EntriesOf, title: string, about = "") =>
     },
   });
 
-const packColumn: ListColumn<{ packId: string; packName: string | null }, PageContext> = {
+const packColumn: ListColumn<{ packId: string; packName: string | null }> = {
   name: "packName",
   head: "Pack",
-  cell: ({ packId, packName }, c) => (
-    <a href={pathIn(c, `packs/${encodeURIComponent(packId)}`)}>{packName ?? packId}</a>
-  ),
+  cell: ({ packId, packName }) => <AppLink to={`packs/${encodeURIComponent(packId)}`}>{packName ?? packId}</AppLink>,
   value: ({ packName }) => packName,
 };
 
@@ -193,7 +190,7 @@ const linksFigure = (action: "minted" | "opened", title: string) =>
       {
         name: "distinctId",
         head: "Distinct id",
-        cell: ({ distinctId }, c) => <PersonLink c={c} id={distinctId} />,
+        cell: ({ distinctId }) => <PersonLink id={distinctId} />,
         value: ({ distinctId }) => distinctId,
       },
       shownColumn("link", "Link", ({ tokenHash }) => tokenHash.slice(0, 8)),

@@ -1,5 +1,4 @@
 import { and, eq, gte, lt, sql } from "drizzle-orm";
-import type { Context } from "hono";
 import { readBalance } from "../books/credits/read-balance.ts";
 import { rangeOf } from "../books/credits/users.ts";
 import { readReservation } from "../books/usage/read-reservation.ts";
@@ -8,7 +7,7 @@ import { accounts, distinctIds, emailIn, hasEmail, idProperties, paymentNames } 
 import { batch } from "../db/sql.ts";
 import { findPayment } from "../payments/payment-lists.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { catchRejection, type DashboardEnv } from "./form.ts";
+import { catchRejection, type PageContext } from "./form.ts";
 import { queryString } from "./format.tsx";
 
 /** Returns whether an object exists. Throws errors other than `not_found`. */
@@ -19,7 +18,7 @@ export async function exists(read: () => Promise<unknown>): Promise<boolean> {
 }
 
 /** Returns the page of the only object with this id. Null when a search is needed. */
-export async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<string | null> {
+export async function pageOfId(c: PageContext, id: string): Promise<string | null> {
   const { ctx } = c.var;
   if (id.startsWith("crb_") && (await exists(() => readBalance(ctx, id)))) {
     return `users/balance${queryString({ balanceId: id })}`;

@@ -1,16 +1,47 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import type { PurserError } from "../errors.ts";
+import { pathIn } from "./app-link.tsx";
 import { type FilledForm, FormContext, Hidden } from "./fields.tsx";
-import { catchRejection, type DashboardEnv } from "./form.ts";
-import { FormToken, pathIn } from "./layout.tsx";
+import { catchRejection, type PageContext, useRequest } from "./form.ts";
+import { FormToken } from "./layout.tsx";
 
-interface FormCardProps extends Partial<FilledForm> {
-  readonly c: Context<DashboardEnv>;
+interface AppFormProps {
   /** The path within the application, or from the root. */
   readonly action: string;
-  /** `get` for a form that leads to a confirmation. */
+  /** The id of the part of the page that a `get` form leads to. */
+  readonly hash?: string;
   readonly method?: "get" | "post";
+  readonly class?: string;
+  readonly id?: string;
+  /** Sent unseen. */
+  readonly fields?: Readonly<Record<string, string>>;
+  /** Whether a form that is sent twice takes effect once, by its nonce. */
+  readonly once?: boolean;
+  readonly children?: Child;
+}
+
+/** A form of the application. One that changes something has the token of the session. */
+export const AppForm = ({
+  action,
+  hash,
+  method = "post",
+  fields = {},
+  once,
+  children,
+  ...attributes
+}: AppFormProps) => {
+  const c = useRequest();
+  const nonce = once === true ? { nonce: c.var.root.newId("") } : {};
+  return (
+    <form method={method} action={`${pathIn(c, action)}${hash === undefined ? "" : `#${hash}`}`} {...attributes}>
+      {method === "post" && <FormToken />}
+      <Hidden fields={{ ...fields, ...nonce }} />
+      {children}
+    </form>
+  );
+};
+
+interface FormCardProps extends Partial<FilledForm>, Omit<AppFormProps, "class" | "hash"> {
   readonly title?: string;
   /** Says what the form does, above its fields. */
   readonly about?: Child;
@@ -18,33 +49,33 @@ interface FormCardProps extends Partial<FilledForm> {
   readonly button?: string;
   /** Shown after the button. */
   readonly beside?: Child;
-  /** The id of the form on its page. */
-  readonly id?: string;
-  /** Whether a form that is sent twice takes effect once, by its nonce. */
-  readonly once?: boolean;
-  readonly hidden?: Readonly<Record<string, string>>;
-  /** The fields. Their texts, errors and whether they are required come from the form, the rejection and the schema. */
-  readonly children?: Child;
 }
 
-/** Shows a form as a card: its fields in a row, and its button. */
+/**
+ * Shows a form as a card: its fields in a row, and its button. The fields' texts, errors and whether they are required come from
+ * the form, the rejection and the schema.
+ */
 export const FormCard = (props: FormCardProps) => {
-  const { c, action, method = "post", title, about, button, beside, id, once, hidden = {}, children } = props;
-  const { form = c.var.form ?? {}, rejection, schema } = props;
-  const nonce = once === true ? { nonce: form.nonce ?? c.var.root.newId("") } : {};
+  const { title, about, button, beside, once, fields = {}, children, rejection, schema, form, ...own } = props;
+  const c = useRequest();
+  const typed = form ?? c.var.form ?? {};
+  const isRepeat = once === true && typed.nonce !== undefined;
   return (
-    <FormContext.Provider value={{ form, rejection, schema }}>
-      <form method={method} action={pathIn(c, action)} class="card" id={id}>
+    <FormContext.Provider value={{ form: typed, rejection, schema }}>
+      <AppForm
+        {...own}
+        class="card"
+        once={once === true && !isRepeat}
+        fields={{ ...fields, ...(isRepeat ? { nonce: typed.nonce ?? "" } : {}) }}
+      >
         {title !== undefined && <h2>{title}</h2>}
         {about !== undefined && <p class="soft">{about}</p>}
-        {method === "post" && <FormToken c={c} />}
-        <Hidden fields={{ ...hidden, ...nonce }} />
         <div class="row">
           {children}
           {button !== undefined && <button type="submit">{button}</button>}
           {beside}
         </div>
-      </form>
+      </AppForm>
     </FormContext.Provider>
   );
 };
@@ -57,7 +88,7 @@ interface Answers<T> {
 }
 
 /** Does what a form asks for, then redirects. If it is rejected, shows the form's page again with the rejection. */
-export async function submit<T>(c: Context<DashboardEnv>, work: () => Promise<T>, { to, again }: Answers<T>) {
+export async function submit<T>(c: PageContext, work: () => Promise<T>, { to, again }: Answers<T>) {
   const done = await catchRejection(work);
   if (done.rejection !== undefined) return again(done.rejection);
   return c.redirect(pathIn(c, typeof to === "string" ? to : await to(done.result)), 303);

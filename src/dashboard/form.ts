@@ -1,6 +1,7 @@
 import { type Context, Hono } from "hono";
+import { createContext, useContext } from "hono/jsx";
 import type * as z from "zod";
-import { invalid, type PurserError, rejectionIn } from "../errors.ts";
+import { assert, invalid, type PurserError, rejectionIn } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { rejectionOfIssues } from "../http/issue-text.ts";
 import { exactNumber } from "../lib/json.ts";
@@ -86,5 +87,15 @@ export interface DashboardEnv {
 
 /** The request of a page, and how it is answered. */
 export type PageContext = Context<DashboardEnv>;
+
+/** The request of the page that is rendered. */
+export const RequestContext = createContext<PageContext | null>(null);
+
+/** Returns the request of the page. Only for components. */
+export function useRequest(): PageContext {
+  const c = useContext(RequestContext);
+  assert(c !== null, "a component stands outside a page");
+  return c;
+}
 
 export const createDashboardRoutes = () => new Hono<DashboardEnv>();

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { useContext } from "hono/jsx";
 import { grantInput } from "../api/credits/grant-credits.ts";
 import { exactAmount } from "../books/amounts/amount.ts";
@@ -7,22 +6,23 @@ import { readUserTotals } from "../books/credits/read-balance.ts";
 import { listPacks, type PackOutput } from "../catalog/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
+import { AppLink } from "./app-link.tsx";
 import type { ShownFact } from "./components.tsx";
 import { confirmPage, ReasonField, redirectAfter, requireReason, warnAboutAmount, warnAboutId } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
 import {
   catchRejection,
   createDashboardRoutes,
-  type DashboardEnv,
   type Form,
   numberField,
+  type PageContext,
   parseForm,
   textField,
   timeField,
 } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { userPath } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
 import { AmountList, BeforeAfter, UnitsContext, unitText } from "./unit-amount.tsx";
@@ -31,7 +31,7 @@ const EXPIRY_CHOICES = [["default", "pack default"], "never", ["at", "at the tim
 const GRANT_SOURCES = ["manual", "grant", "purchase", "refund"] as const;
 
 /** Returns the packs that can be granted. */
-export async function listOfferedPacks({ var: { ctx, root } }: Context<DashboardEnv>): Promise<readonly PackOutput[]> {
+export async function listOfferedPacks({ var: { ctx, root } }: PageContext): Promise<readonly PackOutput[]> {
   const { packs } = await listPacks(root, ctx.environment.appId, SHOWN_PACKS_MAX);
   return packs.filter(({ archivedAt }) => archivedAt === null);
 }
@@ -67,7 +67,7 @@ export const PackFields = ({ packs, quantityHint = "only for packs without items
   );
 };
 
-async function grantForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function grantForm(c: PageContext, form: Form, rejection?: PurserError) {
   const { root } = c.var;
   const offered = await listOfferedPacks(c);
   if (offered.length === 0 && rejection === undefined) return noPacksPage(c);
@@ -75,14 +75,13 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, rejection?: Purse
     c,
     { title: "Grant credits", section: "users", rejection },
     <FormCard
-      c={c}
       method="get"
       action="users/grant/confirm"
       form={{ expiry: "default", source: "manual", ...form }}
       rejection={rejection}
       schema={grantInput}
       // Submitting the same confirmation twice grants once.
-      hidden={{ ref: form.ref ?? root.newId("dashboard:") }}
+      fields={{ ref: form.ref ?? root.newId("dashboard:") }}
       button="Continue"
     >
       <GrantFields packs={offered} />
@@ -94,13 +93,13 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, rejection?: Purse
   );
 }
 
-const noPacksPage = (c: Context<DashboardEnv>) =>
+const noPacksPage = (c: PageContext) =>
   page(
     c,
     { title: "Grant credits", section: "users" },
     <p class="card">
-      There is no pack to grant. <a href={pathIn(c, "packs/new")}>Create a pack</a> first: it defines what a grant
-      issues, and which events the credits pay for.
+      There is no pack to grant. <AppLink to="packs/new">Create a pack</AppLink> first: it defines what a grant issues,
+      and which events the credits pay for.
     </p>,
   );
 
@@ -125,7 +124,7 @@ function readGrant(form: Form) {
   });
 }
 
-async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
+async function confirmGrant(c: PageContext, form: Form, refused?: PurserError) {
   const { ctx, root } = c.var;
   const read = await catchRejection(async () => {
     const input = readGrant(form);

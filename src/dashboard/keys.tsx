@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { setEndUserAuthInput } from "../api/apps/set-end-user-auth.ts";
 import { createKeyInput } from "../api/keys/create-key.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
@@ -6,14 +5,15 @@ import { readEndUserAuth, readEndUserSecret, setEndUserAuth, type TokenTest, tes
 import { type CreateKeyOutput, createKey, type KeyOutput, listKeys, readKeyOfApp, revokeKey } from "../catalog/keys.ts";
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
+import { AppLink } from "./app-link.tsx";
 import { codeColumn, textColumn, timeColumn } from "./columns.tsx";
 import { CopyBox, Facts, Id, Tag } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
-import { queryString, timeText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { timeText } from "./format.tsx";
+import { page } from "./layout.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { keepOnce, readRandom, takeOnce } from "./session.tsx";
 import { readTokenSetting, TokenSetting, TokenTester } from "./token-setting.tsx";
@@ -48,15 +48,11 @@ const keysList: Resource<ListedKey> = {
     {
       name: "revokedAt",
       head: "Status",
-      cell: ({ keyId, hint, revokedAt }, c) =>
+      cell: ({ keyId, hint, revokedAt }) =>
         revokedAt === null ? (
-          <a
-            class="button quiet danger small"
-            href={`${pathIn(c, "keys/confirm")}${queryString({ keyId })}`}
-            aria-label={`Revoke ${hint}`}
-          >
+          <AppLink class="button quiet danger small" to="keys/confirm" fields={{ keyId }} aria-label={`Revoke ${hint}`}>
             Revoke
-          </a>
+          </AppLink>
         ) : (
           <Tag kind="revoked">revoked {timeText(revokedAt)}</Tag>
         ),
@@ -83,7 +79,7 @@ const keysList: Resource<ListedKey> = {
   },
 };
 
-async function keysPage(c: Context<DashboardEnv>, { form = {}, test, rejection }: KeysPageOptions = {}) {
+async function keysPage(c: PageContext, { form = {}, test, rejection }: KeysPageOptions = {}) {
   const { appId, mode } = c.var.ctx.environment;
   const { setting } = await readEndUserAuth(c.var.root, appId, mode);
   const created = await takeOnce<CreateKeyOutput>(c, "key");
@@ -110,7 +106,6 @@ async function keysPage(c: Context<DashboardEnv>, { form = {}, test, rejection }
   const below = () => (
     <>
       <FormCard
-        c={c}
         action="keys"
         title="Create a key"
         about="A relay key is for a server that forwards other people's data: a reverse proxy, a customer-data platform, a server that takes ids from requests. It only sends analytics. Purser trusts these data no more than those of a page."
@@ -122,8 +117,8 @@ async function keysPage(c: Context<DashboardEnv>, { form = {}, test, rejection }
         <Choice label="New key" name="kind" options={KIND_CHOICES} />
         <Field label="Name (optional)" name="name" placeholder="Backend" />
       </FormCard>
-      <TokenSetting c={c} setting={setting} form={form} rejection={rejection} />
-      <TokenTester c={c} test={test} token={form.token} />
+      <TokenSetting setting={setting} form={form} rejection={rejection} />
+      <TokenTester test={test} token={form.token} />
     </>
   );
   return listPage(c, { ...keysList, above, below }, rejection);
@@ -135,11 +130,11 @@ const KIND_CHOICES = [
   ["relay", "relay: for a proxy or a customer-data platform"],
 ] as const;
 
-const databaseOf = ({ var: { ctx, root } }: Context<DashboardEnv>) =>
+const databaseOf = ({ var: { ctx, root } }: PageContext) =>
   root.databases.find(({ index }) => index === ctx.environment.database)?.name ?? "DB";
 
 /** Returns the setting of the form. An empty secret field keeps the stored secret. */
-async function readSetting(c: Context<DashboardEnv>) {
+async function readSetting(c: PageContext) {
   const { appId, mode } = c.var.ctx.environment;
   const { form, root } = c.var;
   const keeps = form.type === "hs256" && (form.secret ?? "") === "";
@@ -151,7 +146,7 @@ async function readSetting(c: Context<DashboardEnv>) {
 }
 
 /** Asks for confirmation before a key is revoked, and says whether it is in use. */
-async function confirmRevoke(c: Context<DashboardEnv>) {
+async function confirmRevoke(c: PageContext) {
   const key = await readKeyOfApp(c.var.root, c.var.ctx.environment.appId, c.req.query("keyId") ?? "");
   if (key.revokedAt !== null) {
     return page(c, { title: "Revoke key", section: "keys" }, <p class="card">This key is already revoked.</p>);

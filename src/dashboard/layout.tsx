@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import { raw } from "hono/html";
 import type { Child } from "hono/jsx";
@@ -6,8 +5,9 @@ import { errorStatus, type PurserError } from "../errors.ts";
 import { logUnavailable } from "../http/error-responses.ts";
 import { type DashboardFile, referenceFile } from "../http/factory.ts";
 import { iso } from "../lib/time.ts";
+import { pathIn } from "./app-link.tsx";
 import { FIELD_ERROR, RejectionText } from "./fields.tsx";
-import type { DashboardEnv } from "./form.ts";
+import { type DashboardEnv, type PageContext, RequestContext, useRequest } from "./form.ts";
 import { NowContext, queryString, timeText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { showInvisible } from "./invisible.ts";
@@ -41,7 +41,7 @@ const assetPath = (name: "dashboard.css" | "dashboard.js" | "icon.svg"): string 
   `/admin/assets/${name}?v=${version ?? ""}`;
 
 /** Returns the section of a path: `users` for `/admin/apps/…/live/users/grant`. Undefined for a path outside all sections. */
-export const sectionOfPath = (c: Context<DashboardEnv>): Section | undefined => sectionNamed(c.req.path.split("/")[5]);
+export const sectionOfPath = (c: PageContext): Section | undefined => sectionNamed(c.req.path.split("/")[5]);
 
 interface PageOptions {
   readonly title: string;
@@ -55,22 +55,17 @@ interface PageOptions {
   readonly actions?: Child;
 }
 
-/** Returns the path of a page of the current application and mode. A path from the root stays as it is. */
-export function pathIn(c: Context<DashboardEnv>, rest: string): string {
-  if (rest.startsWith("/")) return rest;
-  const { appId, mode } = c.var.ctx.environment;
-  return `/admin/apps/${encodeURIComponent(appId)}/${mode}/${rest}`;
-}
-
 /** Returns a page, with the rejection's status if there is one. */
-export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child) {
+export function page(c: PageContext, options: PageOptions, body: Child) {
   if (options.rejection !== undefined) logUnavailable(options.rejection, c.var.requestId);
   const status = options.rejection === undefined ? 200 : errorStatus[options.rejection.code];
   // Elements are rendered here, where the page's time is known.
   const rendered = String(
-    <NowContext.Provider value={nowOf(c)}>
-      <UnitsContext.Provider value={c.var.units ?? NO_UNITS}>{body}</UnitsContext.Provider>
-    </NowContext.Provider>,
+    <RequestContext.Provider value={c}>
+      <NowContext.Provider value={nowOf(c)}>
+        <UnitsContext.Provider value={c.var.units ?? NO_UNITS}>{body}</UnitsContext.Provider>
+      </NowContext.Provider>
+    </RequestContext.Provider>,
   );
   // The rejection appears once: at the top only when no field of the page shows it.
   const rejection = rendered.includes(`class="${FIELD_ERROR}"`) ? undefined : options.rejection;
@@ -85,27 +80,29 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
     </main>
   );
   const document = (
-    <html lang="en">
-      <head>
-        <meta charset="utf-8" />
-        <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <meta name="color-scheme" content="light dark" />
-        <title>{[options.title, ...titlePlaces(c), "Purser"].join(" · ")}</title>
-        <link rel="stylesheet" href={assetPath("dashboard.css")} />
-        <link rel="icon" href={assetPath("icon.svg")} type="image/svg+xml" />
-        <script src={assetPath("dashboard.js")} defer />
-      </head>
-      <Body c={c} options={options} main={main} />
-    </html>
+    <RequestContext.Provider value={c}>
+      <html lang="en">
+        <head>
+          <meta charset="utf-8" />
+          <meta name="viewport" content="width=device-width, initial-scale=1" />
+          <meta name="color-scheme" content="light dark" />
+          <title>{[options.title, ...titlePlaces(c), "Purser"].join(" · ")}</title>
+          <link rel="stylesheet" href={assetPath("dashboard.css")} />
+          <link rel="icon" href={assetPath("icon.svg")} type="image/svg+xml" />
+          <script src={assetPath("dashboard.js")} defer />
+        </head>
+        <Body c={c} options={options} main={main} />
+      </html>
+    </RequestContext.Provider>
   );
   return c.html(`<!DOCTYPE html>${showInvisible(String(document))}`, status);
 }
 
 /** Returns the application's time on a page of an application. */
-const nowOf = ({ var: { ctx, root } }: Context<DashboardEnv>): number => (ctx ?? root)?.now() ?? 0;
+const nowOf = ({ var: { ctx, root } }: PageContext): number => (ctx ?? root)?.now() ?? 0;
 
 interface BodyProps {
-  readonly c: Context<DashboardEnv>;
+  readonly c: PageContext;
   readonly options: PageOptions;
   readonly main: Child;
 }
@@ -134,7 +131,7 @@ const Body = ({ c, options, main }: BodyProps) => {
     return (
       <body class="outside" data-refused={isRejected}>
         {skip}
-        <OutsideBar isByAccess={isByAccess} signOut={<SignOut c={c} weight="quiet" />} />
+        <OutsideBar isByAccess={isByAccess} signOut={<SignOut weight="quiet" />} />
         {main}
       </body>
     );
@@ -143,7 +140,7 @@ const Body = ({ c, options, main }: BodyProps) => {
   return (
     <body class="app" data-mode={place.mode} data-refused={isRejected}>
       {skip}
-      <Sidebar place={place} isByAccess={isByAccess} signOut={<SignOut c={c} weight="bare" />} />
+      <Sidebar place={place} isByAccess={isByAccess} signOut={<SignOut weight="bare" />} />
       <div class="page">
         <Bar place={place} />
         {main}
@@ -152,7 +149,7 @@ const Body = ({ c, options, main }: BodyProps) => {
   );
 };
 
-function placeIn(c: Context<DashboardEnv>, section: Section | undefined): Place {
+function placeIn(c: PageContext, section: Section | undefined): Place {
   const { appId, mode } = c.var.ctx.environment;
   // The link leads to the same user or person in the other mode.
   const { userId, distinctId } = { ...c.req.query(), ...c.var.form };
@@ -168,9 +165,9 @@ function placeIn(c: Context<DashboardEnv>, section: Section | undefined): Place 
   };
 }
 
-const SignOut = ({ c, weight }: { c: Context<DashboardEnv>; weight: "quiet" | "bare" }) => (
+const SignOut = ({ weight }: { weight: "quiet" | "bare" }) => (
   <form method="post" action="/admin/sign-out">
-    <FormToken c={c} />
+    <FormToken />
     <button type="submit" class={weight}>
       {weight === "bare" && <Icon name="signOut" />}
       Sign out
@@ -179,11 +176,11 @@ const SignOut = ({ c, weight }: { c: Context<DashboardEnv>; weight: "quiet" | "b
 );
 
 /** Returns whether the page shows a rejected form of its section. */
-const isRejectedForm = (c: Context<DashboardEnv>, { rejection, section }: PageOptions): boolean =>
+const isRejectedForm = (c: PageContext, { rejection, section }: PageOptions): boolean =>
   c.req.method === "POST" && rejection !== undefined && section !== undefined;
 
 /** Returns the application's name and mode on a page of an application. */
-const titlePlaces = ({ var: { appName, ctx } }: Context<DashboardEnv>): readonly string[] =>
+const titlePlaces = ({ var: { appName, ctx } }: PageContext): readonly string[] =>
   appName === undefined ? [] : [`${appName} (${ctx.environment.mode})`];
 
 const Notice = (props: { rejection?: PurserError | undefined; notice?: string | undefined }) => (
@@ -202,6 +199,4 @@ const Notice = (props: { rejection?: PurserError | undefined; notice?: string | 
 );
 
 /** Shows the hidden field with the token that every form of the dashboard contains. */
-export const FormToken = ({ c }: { c: Context<DashboardEnv> }) => (
-  <input type="hidden" name="_form" value={c.var.session.formToken} />
-);
+export const FormToken = () => <input type="hidden" name="_form" value={useRequest().var.session.formToken} />;

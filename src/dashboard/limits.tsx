@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { setLimitsInput } from "../api/apps/set-limits.ts";
 import type { PurserError } from "../errors.ts";
 import { readLimits, setLimits } from "../people/limits/analytics-limits.ts";
@@ -6,7 +5,7 @@ import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../pe
 import { Meter } from "./chart.tsx";
 import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
+import { createDashboardRoutes, numberField, type PageContext, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
@@ -23,7 +22,7 @@ const NAMES: Readonly<Record<ReachedLimit, string>> = {
 // Object.keys loses the type of the limits' names.
 const LIMITS = Object.keys(analyticsDefaults) as AnalyticsLimit[];
 
-async function limitsPage(c: Context<DashboardEnv>, rejection?: PurserError) {
+async function limitsPage(c: PageContext, rejection?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const { analytics, today, reached } = await readLimits(c.var.root, appId, mode);
   const used: Readonly<Record<AnalyticsLimit, number>> = {
@@ -80,7 +79,6 @@ async function limitsPage(c: Context<DashboardEnv>, rejection?: PurserError) {
         </ul>
       </section>
       <FormCard
-        c={c}
         action="limits"
         title="Set limits"
         about="An empty field means the default. Ordinary clients never reach the defaults."

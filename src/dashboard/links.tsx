@@ -1,23 +1,17 @@
-import type { Context } from "hono";
 import type { RejectionKind } from "../db/rejections.ts";
 import type { Mode } from "../runtime.ts";
+import { AppLink } from "./app-link.tsx";
 import { Id } from "./components.tsx";
-import type { DashboardEnv } from "./form.ts";
+import { useRequest } from "./form.ts";
 import { queryString } from "./format.tsx";
 import type { Identity } from "./identities.ts";
-import { pathIn } from "./layout.tsx";
 
 /** This file has the paths of pages that other pages link to, and components that show such links. */
 
-interface LinkProps {
-  readonly c: Context<DashboardEnv>;
-  readonly id: string;
-}
-
 /** Returns a component that links to the page of another object. */
 const linkTo = (page: string, name: string, isName = false) =>
-  function Link({ c, id }: LinkProps) {
-    return <Id id={id} href={`${pathIn(c, page)}${queryString({ [name]: id })}`} isName={isName} />;
+  function Link({ id }: { id: string }) {
+    return <Id id={id} to={`${page}${queryString({ [name]: id })}`} isName={isName} />;
   };
 
 export const UserLink = linkTo("users", "userId", true);
@@ -25,6 +19,8 @@ export const PersonLink = linkTo("people", "distinctId", true);
 export const BalanceLink = linkTo("users/balance", "balanceId");
 export const EventLink = linkTo("users/event", "eventId");
 export const ReservationLink = linkTo("users/reservation", "reservationId");
+
+export const PaymentLink = ({ id }: { id: string }) => <Id id={id} to={paymentPath(id)} />;
 
 /** Shows who a user is, where the person's properties say so. Nothing otherwise. */
 export const IdentityText = ({ identity }: { identity: Identity | null }) =>
@@ -49,21 +45,21 @@ export const suspendedPath = "recurring?state=suspended";
 /** Returns the page that lists the rejections of a figure: each user, code and reason. */
 export const rejectionsPath = (kind: RejectionKind): string => `rejections${queryString({ kind })}`;
 
-export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
+export const paymentPath = (key: string): string => `payments/${encodeURIComponent(key)}`;
 
 /** Returns the payment at Stripe whose credits were granted under a reference. Null for another reference. */
 export const paymentKeyOf = (reference: string): string | null => /^stripe:([^:]+)/.exec(reference)?.[1] ?? null;
 
 /** Shows a reference. One of a payment at Stripe says so, and links to the payment. */
-export const ReferenceLink = ({ c, reference }: { c: Context<DashboardEnv>; reference: string }) => {
+export const ReferenceLink = ({ reference }: { reference: string }) => {
   const key = paymentKeyOf(reference);
   if (key === null) return <code>{reference}</code>;
   return (
     <>
       Payment{" "}
-      <a href={paymentPath(c, key)} title={reference}>
+      <AppLink to={paymentPath(key)} title={reference}>
         <code>{key}</code>
-      </a>
+      </AppLink>
     </>
   );
 };
@@ -76,6 +72,11 @@ const STRIPE_PAGES: Readonly<Record<string, string>> = {
   ...{ pi: "payments", ch: "payments", py: "payments", in: "invoices" },
   ...{ evt: "events", cus: "customers", sub: "subscriptions" },
 };
+/** Links to an object at Stripe. */
+export const StripeLink = ({ id }: { id: string }) => (
+  <a href={stripeUrl(id, useRequest().var.ctx.environment.mode)}>{id}</a>
+);
+
 /** Returns the address of an object at Stripe, such as the payment, where it can be refunded. */
 export function stripeUrl(id: string, mode: Mode): string {
   const key = encodeURIComponent(id);

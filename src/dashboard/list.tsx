@@ -1,10 +1,9 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { invalid } from "../errors.ts";
 import { csvText } from "../lib/encoding.ts";
 import { numberValue } from "../lib/json.ts";
 import { type NumberHead, Pager, Table } from "./components.tsx";
-import { type DashboardEnv, type Form, textField } from "./form.ts";
+import { type Form, type PageContext, textField } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 
@@ -15,13 +14,13 @@ import { Icon } from "./icons.tsx";
 
 type CellValue = string | number | null;
 
-/** A column of a list: in the table, in the CSV file, or in both. `View` is what its cells need besides the row. */
-export interface ListColumn<Row, View> {
+/** A column of a list: in the table, in the CSV file, or in both. */
+export interface ListColumn<Row> {
   /** The name in `?sort=` and in the file's first line. */
   readonly name: string;
   /** Absent for a column that is only in the file. */
   readonly head?: string | NumberHead;
-  readonly cell?: (row: Row, view: View) => Child;
+  readonly cell?: (row: Row) => Child;
   /** The value in the file. Absent for a column that is only in the table. */
   readonly value?: (row: Row) => CellValue;
   /** The values by which the list is sorted, the first one first. By default the file's value. */
@@ -53,16 +52,16 @@ export interface ShownList<Row> {
   readonly sorted: (ListSort<Row> & { readonly total: number; readonly isTruncated: boolean }) | null;
 }
 
-const PAGE_ROWS = 50;
+export const LIST_PAGE_ROWS = 50;
 /** To sort or save a list, this many rows are read at once, and at most this many times. */
 const READ_ROWS = 500;
 const READ_PAGES_MAX = 20;
 
-const sortKeyOf = <Row, View>({ value, sortKey }: ListColumn<Row, View>) =>
+const sortKeyOf = <Row,>({ value, sortKey }: ListColumn<Row>) =>
   sortKey ?? (value === undefined ? undefined : (row: Row) => [value(row)]);
 
 /** Returns the order in the query, or null for the list's own. Throws `invalid_request`. */
-function readSort<Row, View>(form: Form, columns: readonly ListColumn<Row, View>[]): ListSort<Row> | null {
+function readSort<Row>(form: Form, columns: readonly ListColumn<Row>[]): ListSort<Row> | null {
   const name = textField(form, "sort");
   if (name === undefined) return null;
   const sortable = columns.filter((candidate) => candidate.head !== undefined && sortKeyOf(candidate) !== undefined);
@@ -118,21 +117,21 @@ function sortRows<Row>(rows: readonly Row[], { order, sortKey }: ListSort<Row>):
 }
 
 /** Returns the page of a list that the query asks for. Throws `invalid_request`. */
-export async function readShownList<Row, View>(
+export async function readShownList<Row>(
   form: Form,
-  columns: readonly ListColumn<Row, View>[],
+  columns: readonly ListColumn<Row>[],
   read: ReadPage<Row>,
 ): Promise<ShownList<Row>> {
   const sort = readSort(form, columns);
   if (sort === null) {
     const cursor = textField(form, "cursor");
-    return { ...(await read({ limit: PAGE_ROWS, cursor })), isLater: cursor !== undefined, sorted: null };
+    return { ...(await read({ limit: LIST_PAGE_ROWS, cursor })), isLater: cursor !== undefined, sorted: null };
   }
   const { rows, isTruncated } = await readFirstRows(read);
   // The list may have become shorter since the link to its last page was shown.
-  const page = Math.min(sort.page, Math.max(1, Math.ceil(rows.length / PAGE_ROWS)));
+  const page = Math.min(sort.page, Math.max(1, Math.ceil(rows.length / LIST_PAGE_ROWS)));
   return {
-    rows: sortRows(rows, sort).slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS),
+    rows: sortRows(rows, sort).slice((page - 1) * LIST_PAGE_ROWS, page * LIST_PAGE_ROWS),
     nextCursor: null,
     isLater: page > 1,
     sorted: { ...sort, page, total: rows.length, isTruncated },
@@ -140,10 +139,10 @@ export async function readShownList<Row, View>(
 }
 
 /** Returns the first 10,000 rows of a list as a file, in the order of the query. The file's name says when others may follow. */
-export async function csvFile<Row, View>(
-  c: Context<DashboardEnv>,
+export async function csvFile<Row>(
+  c: PageContext,
   name: string,
-  columns: readonly ListColumn<Row, View>[],
+  columns: readonly ListColumn<Row>[],
   read: ReadPage<Row>,
 ): Promise<Response> {
   const sort = readSort(c.req.query(), columns);
@@ -163,11 +162,10 @@ export async function csvFile<Row, View>(
   });
 }
 
-interface ListTableProps<Row, View> {
+interface ListTableProps<Row> {
   readonly label: string;
-  readonly columns: readonly ListColumn<Row, View>[];
+  readonly columns: readonly ListColumn<Row>[];
   readonly list: ShownList<Row>;
-  readonly view: View;
   readonly empty: Child;
   /** Returns the page of this list with other fields in its query, and the same filters. */
   readonly hrefOf: (fields: Readonly<Record<string, string>>) => string;
@@ -178,8 +176,8 @@ interface ListTableProps<Row, View> {
 }
 
 /** Shows a page of a list. The heads of its columns sort it, without a script. */
-export const ListTable = <Row, View>(props: ListTableProps<Row, View>) => {
-  const { label, columns, list, view, empty, hrefOf, csvHrefOf, words } = props;
+export const ListTable = <Row,>(props: ListTableProps<Row>) => {
+  const { label, columns, list, empty, hrefOf, csvHrefOf, words } = props;
   const { sorted, nextCursor, isLater } = list;
   const shown = columns.filter((each) => each.head !== undefined);
   const heads = shown.map((each) => {
@@ -193,7 +191,7 @@ export const ListTable = <Row, View>(props: ListTableProps<Row, View>) => {
       ...(typeof head === "string" ? { text: head, isNumber: false } : { text: head.number, isNumber: true }),
     };
   });
-  const isMore = sorted !== null && sorted.page * PAGE_ROWS < sorted.total;
+  const isMore = sorted !== null && sorted.page * LIST_PAGE_ROWS < sorted.total;
   const page = (number: number) =>
     sorted === null ? "" : hrefOf({ sort: sorted.name, order: sorted.order, page: `${number}` });
   return (
@@ -201,7 +199,7 @@ export const ListTable = <Row, View>(props: ListTableProps<Row, View>) => {
       <Table
         label={label}
         head={heads}
-        rows={list.rows.map((row) => shown.map(({ cell }) => cell?.(row, view) ?? ""))}
+        rows={list.rows.map((row) => shown.map(({ cell }) => cell?.(row) ?? ""))}
         empty={empty}
         foot={
           <ListFoot

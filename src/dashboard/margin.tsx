@@ -1,27 +1,26 @@
-import type { Context } from "hono";
-import type { Child } from "hono/jsx";
+import { type Child, useContext } from "hono/jsx";
 import { doubleOf } from "../books/amounts/amount.ts";
 import { FIGURE_SUMS_MAX, FIGURE_TOTALS_MAX, type UsageFigures } from "../books/usage/usage-figures.ts";
 import { DayChart } from "./chart.tsx";
 import { numberHead, Tabs } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { createDashboardRoutes } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
 import { UserLink } from "./links.tsx";
-import { unitText } from "./unit-amount.tsx";
+import { UnitsContext, unitText } from "./unit-amount.tsx";
 import { groupTab, LeftOut, type Used, usageDaysPage } from "./usage-days.tsx";
 
 type MarginRow = readonly [name: Child, margin: Used];
 
 /** Debits of `cents` have the application's own name of this unit. Costs are always cents of money. */
-const unitOfDebits = (c: Context<DashboardEnv>): string => unitText(c.var.units, "cents");
+const useUnitOfDebits = (): string => unitText(useContext(UnitsContext), "cents");
 
 /** Shows debits and costs beside each other. They are not subtracted, because they may be of different currencies (PR8). */
-const marginTab = (c: Context<DashboardEnv>, title: string, head: string, groups: readonly MarginRow[]) =>
+const marginTab = (unit: string, title: string, head: string, groups: readonly MarginRow[]) =>
   groupTab({
     title,
     head: [
       head,
-      ...[numberHead("Events"), numberHead(`Priced in ${unitOfDebits(c)}`), numberHead(`Debited, ${unitOfDebits(c)}`)],
+      ...[numberHead("Events"), numberHead(`Priced in ${unit}`), numberHead(`Debited, ${unit}`)],
       ...[numberHead("Your cost, cents"), numberHead("Without a cost")],
     ],
     groups,
@@ -35,7 +34,8 @@ const marginTab = (c: Context<DashboardEnv>, title: string, head: string, groups
     ],
   });
 
-const MarginChart = ({ c, byDay }: { c: Context<DashboardEnv>; byDay: readonly Used[] }) => {
+const MarginChart = ({ byDay }: { byDay: readonly Used[] }) => {
+  const unit = useUnitOfDebits();
   const days = byDay.toSorted((a, b) => (a.day < b.day ? -1 : 1));
   const series = [
     ["Debited", ({ debitedCents }: Used) => doubleOf(debitedCents)],
@@ -44,7 +44,7 @@ const MarginChart = ({ c, byDay }: { c: Context<DashboardEnv>; byDay: readonly U
   return (
     <section class="card">
       <DayChart
-        label={`Debited, in ${unitOfDebits(c)}, and cost, in cents`}
+        label={`Debited, in ${unit}, and cost, in cents`}
         total={shortAmount(days.reduce((sum, { debitedCents }) => sum + doubleOf(debitedCents), 0))}
         series={series.map(([name, of]) => ({ name, days: days.map((day) => ({ date: day.day, value: of(day) })) }))}
       />
@@ -52,42 +52,45 @@ const MarginChart = ({ c, byDay }: { c: Context<DashboardEnv>; byDay: readonly U
   );
 };
 
-const MarginFound = ({ c, figures: { totals, users, upTo } }: { c: Context<DashboardEnv>; figures: UsageFigures }) => (
-  <>
-    <LeftOut of={totals} lists="The figures by day and model" max={FIGURE_TOTALS_MAX} />
-    <MarginChart c={c} byDay={totals.byDay} />
-    <LeftOut of={users} lists="The figures by user" max={FIGURE_SUMS_MAX} />
-    <Tabs
-      label="Costs by"
-      tabs={[
-        marginTab(
-          c,
-          "By day",
-          "Day",
-          totals.byDay.toSorted((a, b) => (a.day < b.day ? 1 : -1)).map((each) => [each.day, each]),
-        ),
-        marginTab(
-          c,
-          "By model",
-          "Model",
-          totals.byModel.map((each) => [each.model ?? "none", each]),
-        ),
-        marginTab(
-          c,
-          "By user",
-          "User",
-          users.largest.map((each) => [<UserLink c={c} id={each.userId} />, each]),
-        ),
-      ]}
-    />
-    <p class="soft">
-      Debited is what balances in {unitOfDebits(c)} paid. Your cost comes from the <code>costs</code> of the version
-      that priced each event. Purser does not subtract them, because costs are in cents of your own currency. Days are
-      in UTC. These figures contain everything received until <Time at={upTo} />.
-    </p>
-  </>
-);
+const MarginFound = ({ figures: { totals, users, upTo } }: { figures: UsageFigures }) => {
+  const unit = useUnitOfDebits();
+  return (
+    <>
+      <LeftOut of={totals} lists="The figures by day and model" max={FIGURE_TOTALS_MAX} />
+      <MarginChart byDay={totals.byDay} />
+      <LeftOut of={users} lists="The figures by user" max={FIGURE_SUMS_MAX} />
+      <Tabs
+        label="Costs by"
+        tabs={[
+          marginTab(
+            unit,
+            "By day",
+            "Day",
+            totals.byDay.toSorted((a, b) => (a.day < b.day ? 1 : -1)).map((each) => [each.day, each]),
+          ),
+          marginTab(
+            unit,
+            "By model",
+            "Model",
+            totals.byModel.map((each) => [each.model ?? "none", each]),
+          ),
+          marginTab(
+            unit,
+            "By user",
+            "User",
+            users.largest.map((each) => [<UserLink id={each.userId} />, each]),
+          ),
+        ]}
+      />
+      <p class="soft">
+        Debited is what balances in {unit} paid. Your cost comes from the <code>costs</code> of the version that priced
+        each event. Purser does not subtract them, because costs are in cents of your own currency. Days are in UTC.
+        These figures contain everything received until <Time at={upTo} />.
+      </p>
+    </>
+  );
+};
 
 export const marginRoutes = createDashboardRoutes().get("/prices/margin", (c) =>
-  usageDaysPage(c, "Costs and debits", (figures) => <MarginFound c={c} figures={figures} />),
+  usageDaysPage(c, "Costs and debits", (figures) => <MarginFound figures={figures} />),
 );

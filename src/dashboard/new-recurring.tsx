@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { createRecurringInput } from "../api/recurring/create-recurring-grant.ts";
 import { everyPeriod } from "../api/recurring/recurring-shapes.ts";
 import { createRecurring } from "../books/recurring/create.ts";
@@ -11,9 +10,9 @@ import { Choice, Field } from "./fields.tsx";
 import {
   catchRejection,
   createDashboardRoutes,
-  type DashboardEnv,
   type Form,
   numberField,
+  type PageContext,
   parseForm,
   textField,
   timeField,
@@ -24,20 +23,19 @@ import { GrantFields, listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
 import { RECURRING_PATH, userPath } from "./links.tsx";
 
-async function newRecurringPage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function newRecurringPage(c: PageContext, form: Form, rejection?: PurserError) {
   const packs = await listOfferedPacks(c);
   return page(
     c,
     { title: "New recurring grant", section: "users", rejection },
     <FormCard
-      c={c}
       method="get"
       action={`${RECURRING_PATH}/confirm`}
       form={{ every: "month", rolloverPeriods: "0", ...form }}
       rejection={rejection}
       schema={createRecurringInput}
       // Submitting the same confirmation twice creates one recurring grant.
-      hidden={{ recurringId: form.recurringId ?? c.var.root.newId("rec_") }}
+      fields={{ recurringId: form.recurringId ?? c.var.root.newId("rec_") }}
       button="Continue"
     >
       <GrantFields packs={packs} />
@@ -79,7 +77,7 @@ function readRecurringInput(form: Form) {
   return { ...input, startsAt: startsAt?.atMs };
 }
 
-async function confirmRecurring(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
+async function confirmRecurring(c: PageContext, form: Form, refused?: PurserError) {
   const read = await catchRejection(async () => {
     const input = readRecurringInput(form);
     return { input, warnings: await warnAboutId(c.var.ctx, input.userId) };

@@ -1,14 +1,13 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { COUNTED_SUSPENDED_MAX } from "../books/recurring/recurring.ts";
 import { COUNTED_FAULTS_MAX } from "../db/cron-work.ts";
 import { COUNTED_UNMATCHED_MAX } from "../payments/payment-lists.ts";
 import { SHARE_OF_PUBLIC_KEYS, SHARE_OF_SECRET_KEYS } from "../people/limits/guard-space.ts";
 import { COUNTED_DELIVERIES_MAX, type EndpointHealth } from "../webhooks/delivery-page.ts";
-import type { DashboardEnv } from "./form.ts";
+import { AppLink } from "./app-link.tsx";
+import { useRequest } from "./form.ts";
 import { amountText, moneyText, queryString, span, Time } from "./format.tsx";
 import { Icon } from "./icons.tsx";
-import { pathIn } from "./layout.tsx";
 import { paymentPath, rejectionsPath, suspendedPath } from "./links.tsx";
 import type { Overview, OverviewProps } from "./read-overview.ts";
 import { failureText, isFailing, rateText } from "./webhooks.tsx";
@@ -17,7 +16,7 @@ interface OverviewIssue {
   readonly kind: "bad" | "warn";
   readonly title: Child;
   readonly detail: Child;
-  readonly href: string;
+  readonly to: string;
   readonly action: string;
 }
 
@@ -29,14 +28,14 @@ const USUAL_DAYS = 7;
 const WAITING_MS = 15 * 60_000;
 
 /** Shows the problems that an operator should look at first. */
-export const Attention = ({ c, overview }: OverviewProps) => {
+export const Attention = ({ overview }: OverviewProps) => {
   const matters = [
-    ...databaseIssues(c, overview),
-    ...cronIssues(c, overview),
-    ...paymentIssues(c, overview),
-    ...endpointIssues(c, overview),
-    ...recurringIssues(c, overview),
-    ...shortageIssues(c, overview),
+    ...databaseIssues(overview),
+    ...cronIssues(overview),
+    ...paymentIssues(overview),
+    ...endpointIssues(overview),
+    ...recurringIssues(overview),
+    ...shortageIssues(overview),
   ];
   return (
     <section class="card attention" aria-label="Needs attention" id="attention">
@@ -48,13 +47,13 @@ export const Attention = ({ c, overview }: OverviewProps) => {
             <span class="soft">Payments, webhooks, recurring grants, rejections and the database</span>
           </li>
         )}
-        {matters.map(({ kind, title, detail, href, action }) => (
+        {matters.map(({ kind, title, detail, to, action }) => (
           <li>
             <Icon name={kind === "bad" ? "cross" : "alert"} kind={kind} />
             <div>
               <b>{title}</b> <span class="soft">{detail}</span>
             </div>
-            <a href={href}>{action}</a>
+            <AppLink to={to}>{action}</AppLink>
           </li>
         ))}
       </ul>
@@ -62,7 +61,7 @@ export const Attention = ({ c, overview }: OverviewProps) => {
   );
 };
 
-function databaseIssues(c: Context<DashboardEnv>, { fullness }: Overview): OverviewIssue[] {
+function databaseIssues({ fullness }: Overview): OverviewIssue[] {
   if (fullness < SHARE_OF_PUBLIC_KEYS) return [];
   const isNearEnd = fullness >= SHARE_OF_SECRET_KEYS;
   return [
@@ -70,14 +69,14 @@ function databaseIssues(c: Context<DashboardEnv>, { fullness }: Overview): Overv
       kind: isNearEnd ? "bad" : "warn",
       title: `The database is ${Math.floor(fullness * 100)} % full.`,
       detail: `Analytics ${isNearEnd ? "" : "by publishable and relay keys "}are not stored any more. Credits, usage and exports continue.`,
-      href: pathIn(c, "limits"),
+      to: "limits",
       action: "See the limits",
     },
   ];
 }
 
 /** Work of the cron that fails again and again: the log has its kind, and each user's own next write tries it too. */
-function cronIssues(c: Context<DashboardEnv>, { faults }: Overview): OverviewIssue[] {
+function cronIssues({ faults }: Overview): OverviewIssue[] {
   if (faults === 0) return [];
   const many = faults > COUNTED_FAULTS_MAX ? `More than ${COUNTED_FAULTS_MAX}` : amountText(faults);
   return [
@@ -85,13 +84,13 @@ function cronIssues(c: Context<DashboardEnv>, { faults }: Overview): OverviewIss
       kind: "bad",
       title: `${many} ${faults === 1 ? "task" : "tasks"} of the cron failed.`,
       detail: `${faults === 1 ? "It is" : "They are"} tried again, at least once in 64 minutes. The Worker's log says which, and why.`,
-      href: pathIn(c, "verify"),
+      to: "verify",
       action: "Verify the books",
     },
   ];
 }
 
-function paymentIssues(c: Context<DashboardEnv>, { unmatched, disputed }: Overview): OverviewIssue[] {
+function paymentIssues({ unmatched, disputed }: Overview): OverviewIssue[] {
   const { count, oldestAt } = unmatched;
   const many = count > COUNTED_UNMATCHED_MAX ? `More than ${COUNTED_UNMATCHED_MAX}` : amountText(count);
   return [
@@ -106,7 +105,7 @@ function paymentIssues(c: Context<DashboardEnv>, { unmatched, disputed }: Overvi
                 No user or no pack was found for {count === 1 ? "it" : "them"}; the oldest came <Time at={oldestAt} />.
               </>
             ),
-            href: pathIn(c, `payments${queryString({ status: "unmatched" })}`),
+            to: `payments${queryString({ status: "unmatched" })}`,
             action: "Match them",
           },
         ]),
@@ -114,27 +113,27 @@ function paymentIssues(c: Context<DashboardEnv>, { unmatched, disputed }: Overvi
       kind: "warn" as const,
       title: `${moneyText(withheld, currency)} is withheld by a dispute.`,
       detail: paymentKey,
-      href: paymentPath(c, paymentKey),
+      to: paymentPath(paymentKey),
       action: "Open the payment",
     })),
   ];
 }
 
-function endpointIssues(c: Context<DashboardEnv>, { health, lag }: Overview): OverviewIssue[] {
-  const nowMs = c.var.ctx.realNow();
+function endpointIssues({ health, lag }: Overview): OverviewIssue[] {
+  const nowMs = useRequest().var.ctx.realNow();
   return health.flatMap((endpoint): OverviewIssue[] => {
     const { webhookId, url, isEnabled } = endpoint;
     const waiting = lag.find((each) => each.webhookId === webhookId);
     const waits = waitingText(waiting?.waiting ?? 0, waiting?.oldestAt ?? null, nowMs);
-    const to = { href: pathIn(c, `webhooks/${webhookId}`), action: "Open the endpoint" };
+    const at = { to: `webhooks/${webhookId}`, action: "Open the endpoint" };
     if (!isEnabled) {
-      return [{ kind: "warn", title: `${endpointName(url)} is off.`, detail: "Nothing is sent to it.", ...to }];
+      return [{ kind: "warn", title: `${endpointName(url)} is off.`, detail: "Nothing is sent to it.", ...at }];
     }
     if (isFailing(endpoint)) {
-      return [{ kind: "bad", title: `${endpointName(url)} is failing.`, detail: failingText(endpoint, waits), ...to }];
+      return [{ kind: "bad", title: `${endpointName(url)} is failing.`, detail: failingText(endpoint, waits), ...at }];
     }
     const isLate = (waiting?.oldestAt ?? null) !== null && nowMs - Date.parse(waiting?.oldestAt ?? "") > WAITING_MS;
-    return isLate ? [{ kind: "warn", title: `Messages to ${endpointName(url)} are late.`, detail: waits, ...to }] : [];
+    return isLate ? [{ kind: "warn", title: `Messages to ${endpointName(url)} are late.`, detail: waits, ...at }] : [];
   });
 }
 
@@ -162,7 +161,7 @@ function endpointName(url: string): string {
   return name.length <= NAME_MAX ? name : `${name.slice(0, NAME_MAX)}…`;
 }
 
-function recurringIssues(c: Context<DashboardEnv>, { suspended }: Overview): OverviewIssue[] {
+function recurringIssues({ suspended }: Overview): OverviewIssue[] {
   if (suspended === 0) return [];
   const many = suspended > COUNTED_SUSPENDED_MAX ? `More than ${COUNTED_SUSPENDED_MAX}` : amountText(suspended);
   return [
@@ -170,13 +169,13 @@ function recurringIssues(c: Context<DashboardEnv>, { suspended }: Overview): Ove
       kind: "bad",
       title: `${many} recurring ${suspended === 1 ? "grant is" : "grants are"} suspended.`,
       detail: `${suspended === 1 ? "It grants" : "They grant"} nothing until you resume ${suspended === 1 ? "it" : "them"}.`,
-      href: pathIn(c, suspendedPath),
+      to: suspendedPath,
       action: "See why",
     },
   ];
 }
 
-function shortageIssues(c: Context<DashboardEnv>, { shortages }: Overview): OverviewIssue[] {
+function shortageIssues({ shortages }: Overview): OverviewIssue[] {
   const days = [...(shortages.before[0]?.days ?? []), ...(shortages.now[0]?.days ?? [])].map(({ value }) => value);
   const today = days.at(-1) ?? 0;
   const usual = days.slice(-1 - USUAL_DAYS, -1).reduce((sum, value) => sum + value, 0) / USUAL_DAYS;
@@ -186,7 +185,7 @@ function shortageIssues(c: Context<DashboardEnv>, { shortages }: Overview): Over
       kind: "warn",
       title: `${amountText(today)} calls were rejected today for insufficient credits (402).`,
       detail: `The ${USUAL_DAYS} days before had ${amountText(Math.round(usual * 10) / 10)} a day.`,
-      href: pathIn(c, rejectionsPath("shortage")),
+      to: rejectionsPath("shortage"),
       action: "See who was short",
     },
   ];

@@ -2,12 +2,12 @@ import type { Child } from "hono/jsx";
 import { doubleOf, exactAmount, minorOfExact, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { StatementLineOutput } from "../books/statements/monthly-statements.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-
-import { Hidden } from "./fields.tsx";
+import { AppLink } from "./app-link.tsx";
 import type { Business } from "./figures/read-business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
+import { useRequest } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
 import { amountText, Time, Updated } from "./format.tsx";
-import { FormToken, pathIn } from "./layout.tsx";
 import { type OverviewProps, spanOf, sumOfUnit } from "./read-overview.ts";
 import { STATEMENT_TERMS } from "./statements.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
@@ -50,14 +50,15 @@ interface TermProps {
   readonly isAdded: boolean;
   /** The amount without its sign. */
   readonly amount: number;
-  readonly href: string | undefined;
+  /** The path of the page that lists its entries. */
+  readonly to: string | undefined;
 }
 
 /** Shows a term with its sign. A term of 0 has no link, because its list is empty. */
-const Term = ({ isAdded, amount, href }: TermProps) => {
+const Term = ({ isAdded, amount, to }: TermProps) => {
   if (amount === 0) return <>0</>;
   const text = `${isAdded ? "+" : "−"}${amountText(amount)}`;
-  return href === undefined ? <span>{text}</span> : <a href={href}>{text}</a>;
+  return to === undefined ? <span>{text}</span> : <AppLink to={to}>{text}</AppLink>;
 };
 
 interface EquationTerm {
@@ -90,7 +91,7 @@ function sumExpired(expired: ReturnType<Business["expired"]>, unit: string): num
 }
 
 /** Shows how the outstanding amount came about. The first row is computed from the others. */
-export const Equation = ({ c, overview }: OverviewProps) => {
+export const Equation = ({ overview }: OverviewProps) => {
   const { days, firstMs, outstanding, business } = overview;
   const closing = outstanding?.amounts ?? business?.outstanding;
   if (closing === undefined) return null;
@@ -112,14 +113,14 @@ export const Equation = ({ c, overview }: OverviewProps) => {
   }).filter(({ terms, end, start }) => end !== 0 || start !== 0 || Object.values(terms).some((term) => term !== 0));
   if (columns.length === 0) return null;
   const shown = EQUATION_TERMS.filter(({ name, isRare }) => !isRare || columns.some(({ terms }) => terms[name] !== 0));
-  const link = (name: FigureName, unit: string) => pathIn(c, figurePath(name, { unit, ...spanOf(overview) }));
+  const link = (name: FigureName, unit: string) => figurePath(name, { unit, ...spanOf(overview) });
   const rows = shown.map(({ label, sign, name, figure }) => ({
     label,
     cells: columns.map(({ unit, terms }) =>
       name === "expired" && business === null ? (
         <span class="soft">not known yet</span>
       ) : (
-        <Term isAdded={sign * terms[name] > 0} amount={Math.abs(terms[name])} href={figure && link(figure, unit)} />
+        <Term isAdded={sign * terms[name] > 0} amount={Math.abs(terms[name])} to={figure && link(figure, unit)} />
       ),
     ),
   }));
@@ -142,7 +143,7 @@ export const Equation = ({ c, overview }: OverviewProps) => {
       />
       <p class="soft">
         The first line is computed from the others. Figures by day are approximate; a{" "}
-        <a href={pathIn(c, "statements")}>statement</a> of a month is exact.
+        <AppLink to="statements">statement</AppLink> of a month is exact.
       </p>
     </section>
   );
@@ -160,8 +161,8 @@ const daysOfMonth = (month: string) => {
 };
 
 /** Shows the newest statement by unit. The statement balances exactly. Offers to make the statement of the last month. */
-export const ClosedMonth = ({ c, overview: { statement } }: OverviewProps) => {
-  const month = monthBefore(c.var.ctx.now());
+export const ClosedMonth = ({ overview: { statement } }: OverviewProps) => {
+  const month = monthBefore(useRequest().var.ctx.now());
   return (
     <section class="card" id="closed-month">
       <div class="card-head">
@@ -169,33 +170,31 @@ export const ClosedMonth = ({ c, overview: { statement } }: OverviewProps) => {
         {statement !== null && (
           <p class="soft">
             Exact. Made <Time at={statement.madeAt} otherwise="soon: it is being made" />.{" "}
-            <a href={pathIn(c, `statements/${statement.statementId}`)}>By pack</a>
+            <AppLink to={`statements/${statement.statementId}`}>By pack</AppLink>
           </p>
         )}
       </div>
-      {statement?.lines != null && <StatementLines c={c} month={statement.month} lines={statement.lines} />}
+      {statement?.lines != null && <StatementLines month={statement.month} lines={statement.lines} />}
       {statement === null && (
         <p class="soft">Opening and closing amounts of a month are known once its statement is made.</p>
       )}
       {statement?.month !== month && (
-        <form method="post" action={pathIn(c, "statements")}>
-          <FormToken c={c} />
-          <Hidden fields={{ month }} />
+        <AppForm action="statements" fields={{ month }}>
           <button type="submit" class="quiet">
             Make the statement of {month}
           </button>
-        </form>
+        </AppForm>
       )}
     </section>
   );
 };
 
-interface StatementLinesProps extends Pick<OverviewProps, "c"> {
+interface StatementLinesProps {
   readonly month: string;
   readonly lines: readonly StatementLineOutput[];
 }
 
-const StatementLines = ({ c, month, lines }: StatementLinesProps) => {
+const StatementLines = ({ month, lines }: StatementLinesProps) => {
   const units = UNITS.filter((unit) => lines.some((line) => line.unit === unit));
   if (units.length === 0) return <p class="empty">Nothing was granted, spent or left in this month.</p>;
   /** In minor units, because a sum may have more digits than a double. */
@@ -219,7 +218,7 @@ const StatementLines = ({ c, month, lines }: StatementLinesProps) => {
               <Term
                 isAdded={BigInt(sign) * minor > 0n}
                 amount={exactAmount(unit, minor > 0n ? minor : -minor)}
-                href={isListed ? pathIn(c, figurePath(figure, { unit, ...daysOfMonth(month) })) : undefined}
+                to={isListed ? figurePath(figure, { unit, ...daysOfMonth(month) }) : undefined}
               />
             );
           }),

@@ -1,10 +1,10 @@
 import type { Child } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
+import { AppLink } from "./app-link.tsx";
 import type { Figure } from "./figures/read.ts";
 import { figurePath } from "./figures.tsx";
 import { amountText, moneyText, Updated } from "./format.tsx";
 import { Icon } from "./icons.tsx";
-import { pathIn } from "./layout.tsx";
 import { type OverviewProps, spanOf, sumOfUnit, type TwoSpans } from "./read-overview.ts";
 import { AmountList, ShortAmount, UnitAfter, useUnits } from "./unit-amount.tsx";
 
@@ -21,16 +21,12 @@ const Delta = ({ now, before, days }: { now: number; before: number; days: numbe
   );
 };
 
-const Card = ({ title, href, children }: { title: string; href?: string; children: Child }) => (
+const FigureCard = ({ title, to, children }: { title: string; to: string; children: Child }) => (
   <div class="figure">
     <h3>
-      {href === undefined ? (
-        title
-      ) : (
-        <a class="figure-link" href={href}>
-          {title}
-        </a>
-      )}
+      <AppLink class="figure-link" to={to}>
+        {title}
+      </AppLink>
     </h3>
     {children}
   </div>
@@ -50,31 +46,30 @@ const FigureValue = ({ value, unit, children }: { value: number; unit: string; c
 );
 
 /** Shows money and credits in the period, the outstanding credits, and the users. */
-export const Headline = ({ c, overview }: OverviewProps) => {
+export const Headline = ({ overview }: OverviewProps) => {
   const { days, granted, spent, outstanding, business } = overview;
   const active = business?.active.find((each) => each.days === days);
   const users = outstanding?.users ?? business?.users;
   return (
     <section class="figures" aria-label="Key figures">
-      <Revenue c={c} overview={overview} />
+      <Revenue overview={overview} />
       <ByUnit
-        c={c}
         title={`Granted, ${days} days`}
         figure="granted"
         spans={granted}
         sold={overview.sold}
         overview={overview}
       />
-      <ByUnit c={c} title={`Spent, ${days} days`} figure="spent" spans={spent} overview={overview} />
-      <Outstanding c={c} overview={overview} />
-      <Card title="Users" href={pathIn(c, "users")}>
+      <ByUnit title={`Spent, ${days} days`} figure="spent" spans={spent} overview={overview} />
+      <Outstanding overview={overview} />
+      <FigureCard title="Users" to="users">
         {users === undefined ? <NotYet /> : <FigureValue value={users} unit="users" />}
         {active !== undefined && (
           <p class="soft">
             {amountText(active.users)} active in {days} days. Users with any activity. Approximate.
           </p>
         )}
-      </Card>
+      </FigureCard>
     </section>
   );
 };
@@ -82,14 +77,14 @@ export const Headline = ({ c, overview }: OverviewProps) => {
 const NotYet = () => <p class="soft">Not computed yet. It is computed every hour.</p>;
 
 /** Shows the money of all payments, each amount on its own day, and the credits that were bought elsewhere. */
-const Revenue = ({ c, overview }: OverviewProps) => {
+const Revenue = ({ overview }: OverviewProps) => {
   const { days, purchase } = overview;
   const { from } = spanOf(overview);
   const sums = sumMoney(overview.money.filter(({ date }) => date >= from));
   const earlier = sumMoney(overview.money.filter(({ date }) => date < from));
   const elsewhere = UNITS.filter((unit) => sumOfUnit(purchase, unit) > 0);
   return (
-    <Card title={`Revenue, ${days} days`} href={pathIn(c, figurePath("money", spanOf(overview)))}>
+    <FigureCard title={`Revenue, ${days} days`} to={figurePath("money", spanOf(overview))}>
       {sums.length === 0 && <p class="value">–</p>}
       {sums.map(({ currency, captured, refunded, withheld, net }) => (
         <p>
@@ -112,7 +107,7 @@ const Revenue = ({ c, overview }: OverviewProps) => {
           </>
         )}
       </p>
-    </Card>
+    </FigureCard>
   );
 };
 
@@ -137,10 +132,10 @@ interface ByUnitProps extends OverviewProps {
   readonly sold?: readonly Figure[];
 }
 
-const ByUnit = ({ c, title, figure, spans, sold, overview }: ByUnitProps) => {
+const ByUnit = ({ title, figure, spans, sold, overview }: ByUnitProps) => {
   const units = UNITS.filter((unit) => sumOfUnit(spans.now, unit) > 0);
   return (
-    <Card title={title} href={pathIn(c, figurePath(figure, spanOf(overview)))}>
+    <FigureCard title={title} to={figurePath(figure, spanOf(overview))}>
       {units.length === 0 && <p class="value">0</p>}
       {units.map((unit) => {
         const now = sumOfUnit(spans.now, unit);
@@ -155,15 +150,15 @@ const ByUnit = ({ c, title, figure, spans, sold, overview }: ByUnitProps) => {
           </FigureValue>
         );
       })}
-    </Card>
+    </FigureCard>
   );
 };
 
 /** Shows the credits that users can still spend, held ones included: as of now, or by the hourly figures. */
-const Outstanding = ({ c, overview: { outstanding, business } }: OverviewProps) => {
+const Outstanding = ({ overview: { outstanding, business } }: OverviewProps) => {
   const amounts = outstanding?.amounts ?? business?.outstanding;
   return (
-    <Card title="Outstanding" href={pathIn(c, "users")}>
+    <FigureCard title="Outstanding" to="users">
       {amounts === undefined && <NotYet />}
       {amounts?.length === 0 && <p class="value">0</p>}
       {amounts?.map((each) => (
@@ -176,6 +171,6 @@ const Outstanding = ({ c, overview: { outstanding, business } }: OverviewProps) 
         </FigureValue>
       ))}
       {outstanding !== null ? <p class="soft">Now</p> : business !== null && <Updated at={business.finishedAt} />}
-    </Card>
+    </FigureCard>
   );
 };

@@ -1,23 +1,24 @@
-import type { Context } from "hono";
+import { useContext } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
+import { AppLink } from "./app-link.tsx";
 import { DayChart, type Series } from "./chart.tsx";
 import { Amounts, numberHead, type Tab, Table, Tabs } from "./components.tsx";
 import { AHEAD_DAYS } from "./figures/business.ts";
 import type { Figure, PackFigure } from "./figures/read.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { createDashboardRoutes, type PageContext } from "./form.ts";
 import { amountText, queryString, shortAmount, Updated } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { rejectionsPath } from "./links.tsx";
 import { Attention } from "./overview-attention.tsx";
 import { ClosedMonth, Equation } from "./overview-equation.tsx";
 import { Headline } from "./overview-figures.tsx";
 import { inSpan, type OverviewProps, readOverview, spanOf, sumDayValues, type TwoSpans } from "./read-overview.ts";
-import { unitText } from "./unit-amount.tsx";
+import { UnitsContext, unitText } from "./unit-amount.tsx";
 
 const RANGES = [7, 30, 90] as const;
 
-async function overviewPage(c: Context<DashboardEnv>) {
+async function overviewPage(c: PageContext) {
   const days = RANGES.find((range) => String(range) === c.req.query("days")) ?? 30;
   const isCompared = c.req.query("compare") === "before";
   const overview = await readOverview(c, days);
@@ -26,18 +27,18 @@ async function overviewPage(c: Context<DashboardEnv>) {
   const isEmpty = users === 0 && [granted, spent].every(({ now }) => now.every((figure) => figure.unit === null));
   return page(
     c,
-    { title: "Overview", section: "overview", actions: <Ranges c={c} days={days} isCompared={isCompared} /> },
+    { title: "Overview", section: "overview", actions: <Ranges days={days} isCompared={isCompared} /> },
     <>
-      {isEmpty && <FirstSteps c={c} />}
-      <Attention c={c} overview={overview} />
-      <Headline c={c} overview={overview} />
-      <Charts c={c} overview={overview} isCompared={isCompared} />
+      {isEmpty && <FirstSteps />}
+      <Attention overview={overview} />
+      <Headline overview={overview} />
+      <Charts overview={overview} isCompared={isCompared} />
       <div class="two">
-        <Equation c={c} overview={overview} />
-        <ClosedMonth c={c} overview={overview} />
+        <Equation overview={overview} />
+        <ClosedMonth overview={overview} />
       </div>
-      <Packs c={c} overview={overview} />
-      <Rejections c={c} overview={overview} />
+      <Packs overview={overview} />
+      <Rejections overview={overview} />
       <p class="soft">
         Days are in UTC. Figures by day are approximate: they are written a few seconds after each request and can miss
         some when a server process ends. Balances and ledgers are exact.
@@ -47,19 +48,19 @@ async function overviewPage(c: Context<DashboardEnv>) {
 }
 
 /** Shows what to do when there is nothing yet. */
-const FirstSteps = ({ c }: { c: Context<DashboardEnv> }) => (
+const FirstSteps = () => (
   <section class="card" id="first-steps">
     <h2>First steps</h2>
     <ol class="steps">
       <li>
-        <a href={pathIn(c, "packs/new")}>Create a pack</a>: what a grant issues, and what it pays for.
+        <AppLink to="packs/new">Create a pack</AppLink>: what a grant issues, and what it pays for.
       </li>
       <li>
-        <a href={pathIn(c, "keys")}>Create a secret key</a> for your backend.
+        <AppLink to="keys">Create a secret key</AppLink> for your backend.
       </li>
       <li>
-        <a href={pathIn(c, "users/grant")}>Grant the pack to a user</a>, here or by{" "}
-        <code>POST /api/v1/credits/grant</code>.
+        <AppLink to="users/grant">Grant the pack to a user</AppLink>, here or by <code>POST /api/v1/credits/grant</code>
+        .
       </li>
       <li>
         Record usage by <code>POST /api/v1/usage/events</code>. <a href="/docs">The reference</a> has every call.
@@ -68,26 +69,27 @@ const FirstSteps = ({ c }: { c: Context<DashboardEnv> }) => (
   </section>
 );
 
-const Ranges = ({ c, days, isCompared }: { c: Context<DashboardEnv>; days: number; isCompared: boolean }) => {
+const Ranges = ({ days, isCompared }: { days: number; isCompared: boolean }) => {
   const link = (range: number, compare: boolean) =>
-    `${pathIn(c, "overview")}${queryString({ days: String(range), compare: compare ? "before" : undefined })}`;
+    `overview${queryString({ days: String(range), compare: compare ? "before" : undefined })}`;
   return (
     <div class="ranges">
       {RANGES.map((range) => (
-        <a href={link(range, isCompared)} aria-current={range === days ? "page" : undefined}>
+        <AppLink to={link(range, isCompared)} aria-current={range === days ? "page" : undefined}>
           {range} days
-        </a>
+        </AppLink>
       ))}
-      <a class="button quiet small" href={link(days, !isCompared)}>
+      <AppLink class="button quiet small" to={link(days, !isCompared)}>
         {isCompared ? "Stop comparing" : "Compare with before"}
-      </a>
+      </AppLink>
     </div>
   );
 };
 
 /** Shows a chart of the amounts that were granted and spent by day, or that will expire, of one unit at a time. */
-const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boolean }) => {
+const Charts = ({ overview, isCompared }: OverviewProps & { isCompared: boolean }) => {
   const { granted, spent, expiring, business } = overview;
+  const shown = useContext(UnitsContext);
   const units = UNITS.filter((unit) =>
     [...granted.now, ...spent.now].some((figure) => figure.unit === unit && sumDayValues(figure) > 0),
   );
@@ -95,7 +97,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
   const seriesOf = (name: string, kind: "granted" | "spent", { now }: TwoSpans, unit: string): Series => ({
     name,
     days: inSpan(now, unit, overview),
-    hrefOf: (date) => pathIn(c, figurePath(kind, { unit, from: date, to: date })),
+    pathOf: (date) => figurePath(kind, { unit, from: date, to: date }),
   });
   const ofUnits = units.map((unit): Tab => {
     const series = [seriesOf("Granted", "granted", granted, unit), seriesOf("Spent", "spent", spent, unit)];
@@ -103,28 +105,28 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
     const [grantedSum, spentSum] = series.map((days) => shortAmount(sumDayValues(days)));
     const chart = (
       <DayChart
-        label={`Granted and spent, ${unitText(c.var.units, unit)}`}
+        label={`Granted and spent, ${unitText(shown, unit)}`}
         total={`${grantedSum} granted, ${spentSum} spent`}
         series={isCompared ? [...series, before] : series}
       />
     );
-    return { id: `chart-${unit}`, name: unitText(c.var.units, unit), children: chart };
+    return { id: `chart-${unit}`, name: unitText(shown, unit), children: chart };
   });
   const ofExpiries = expiring.map((figure): Tab => {
     const { unit, days } = figure;
-    const hrefOf = (date: string) => pathIn(c, figurePath("expiring", { unit, from: date, to: date }));
+    const pathOf = (date: string) => figurePath("expiring", { unit, from: date, to: date });
     const chart = (
       <>
         <DayChart
-          label={`Expiring in ${AHEAD_DAYS} days, ${unitText(c.var.units, unit)}`}
-          href={pathIn(c, figurePath("expiring", { unit, ...daysOfFigure(figure) }))}
+          label={`Expiring in ${AHEAD_DAYS} days, ${unitText(shown, unit)}`}
+          to={figurePath("expiring", { unit, ...daysOfFigure(figure) })}
           total={shortAmount(sumDayValues(figure))}
-          series={[{ name: "Expiring", days, hrefOf }]}
+          series={[{ name: "Expiring", days, pathOf }]}
         />
         {business !== null && <Updated at={business.finishedAt} />}
       </>
     );
-    return { id: `chart-expiring-${unit}`, name: `expiring ${unitText(c.var.units, unit)}`, children: chart };
+    return { id: `chart-expiring-${unit}`, name: `expiring ${unitText(shown, unit)}`, children: chart };
   });
   return (
     <section class="card" aria-label="Credits by day">
@@ -138,7 +140,7 @@ const daysOfFigure = ({ days }: Pick<Figure, "days">) => ({ from: days[0]?.date 
 const OVERVIEW_PACKS_MAX = 50;
 
 /** Shows what was granted and spent of each pack, and what is outstanding. */
-const Packs = ({ c, overview }: OverviewProps) => {
+const Packs = ({ overview }: OverviewProps) => {
   const { business, packs, days } = overview;
   const outstanding = business?.byPack ?? [];
   const ids = [...new Set([...packs, ...outstanding].map(({ packId }) => packId))];
@@ -146,7 +148,7 @@ const Packs = ({ c, overview }: OverviewProps) => {
   const figuresOf = (kind: PackFigure["kind"], packId: string) =>
     packs.filter((figure) => figure.kind === kind && figure.packId === packId);
   const linkToFigure = (figure: FigureName, packId: string) => (unit: string) =>
-    pathIn(c, figurePath(figure, { unit, packId, ...spanOf(overview) }));
+    figurePath(figure, { unit, packId, ...spanOf(overview) });
   return (
     <section class="card" id="packs">
       <div class="card-head">
@@ -166,11 +168,11 @@ const Packs = ({ c, overview }: OverviewProps) => {
         rows={ids
           .slice(0, OVERVIEW_PACKS_MAX)
           .map((packId) => [
-            <a href={pathIn(c, `packs/${packId}`)}>
+            <AppLink to={`packs/${packId}`}>
               {packs.find((figure) => figure.packId === packId)?.packName ?? packId}
-            </a>,
-            <Amounts of={figuresOf("granted_of", packId)} hrefOf={linkToFigure("granted", packId)} />,
-            <Amounts of={figuresOf("spent_of", packId)} hrefOf={linkToFigure("spent", packId)} />,
+            </AppLink>,
+            <Amounts of={figuresOf("granted_of", packId)} pathOf={linkToFigure("granted", packId)} />,
+            <Amounts of={figuresOf("spent_of", packId)} pathOf={linkToFigure("spent", packId)} />,
             business === null ? (
               <span class="soft">not computed yet</span>
             ) : (
@@ -189,7 +191,7 @@ const ABOUT_LINKS =
   "A publishable or relay key may link only the id of a device that is no user and not linked yet, and only to an id that is a user's or not a device's. Other links are rejected, and their events kept. Your server can link any ids with a secret key.";
 
 /** Shows the rejections, and the exports of people. */
-const Rejections = ({ c, overview }: OverviewProps) => {
+const Rejections = ({ overview }: OverviewProps) => {
   const { days, shortages, refused, minted, opened, links } = overview;
   const cards: readonly (readonly [label: string, figures: readonly Figure[], path: string | undefined])[] = [
     ["Insufficient credits (402)", shortages.now, rejectionsPath("shortage")],
@@ -202,14 +204,14 @@ const Rejections = ({ c, overview }: OverviewProps) => {
   const tabs = cards.flatMap(([label, figures, path]) =>
     figures.map((figure): Tab => {
       const sum = sumDayValues(figure);
-      const href = path === undefined || sum === 0 ? undefined : pathIn(c, path);
+      const to = path === undefined || sum === 0 ? undefined : path;
       const total = sum === 0 ? "0" : amountText(sum);
       return {
         id: label.replaceAll(/[^a-z]+/gi, "-").toLowerCase(),
         name: `${label}: ${total}`,
         children: (
           <>
-            <DayChart label={label} href={href} total={total} series={[{ name: label, days: figure.days }]} />
+            <DayChart label={label} to={to} total={total} series={[{ name: label, days: figure.days }]} />
             {figures === links && <p class="soft">{ABOUT_LINKS}</p>}
           </>
         ),
@@ -220,7 +222,7 @@ const Rejections = ({ c, overview }: OverviewProps) => {
     <section class="card" aria-label="Rejections and exports">
       <div class="card-head">
         <h2>Rejections and exports, last {days} days</h2>
-        <a href={pathIn(c, "usage-limits/reached")}>Users at a limit</a>
+        <AppLink to="usage-limits/reached">Users at a limit</AppLink>
       </div>
       <Tabs label="Figure" tabs={tabs} />
     </section>

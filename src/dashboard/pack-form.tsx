@@ -1,11 +1,11 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
 import type { RulesVerdict } from "../catalog/insert-pack.ts";
 import type { PurserError } from "../errors.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { Choice, Field, FormContext, Hidden } from "./fields.tsx";
-import type { DashboardEnv } from "./form.ts";
-import { FormToken, pathIn } from "./layout.tsx";
+import { useRequest } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
 import { blankItem, type ItemDraft, type PackDraft, type RuleDraft } from "./pack-draft.ts";
 
 export interface RuleTest {
@@ -15,7 +15,6 @@ export interface RuleTest {
 }
 
 interface PackFormProps {
-  readonly c: Context<DashboardEnv>;
   /** Null for a new pack. */
   readonly packId: string | null;
   readonly draft: PackDraft;
@@ -29,10 +28,9 @@ interface PackFormProps {
 const ITEM_MARK = "__item__";
 const RULE_MARK = "__rule__";
 
-export const PackForm = ({ c, packId, draft, version, rejection, ruleTest }: PackFormProps) => (
+export const PackForm = ({ packId, draft, version, rejection, ruleTest }: PackFormProps) => (
   <FormContext.Provider value={{ form: {}, rejection }}>
-    <form method="post" action={pathIn(c, packId === null ? "packs" : `packs/${packId}`)}>
-      <FormToken c={c} />
+    <AppForm action={packId === null ? "packs" : `packs/${packId}`}>
       {version !== undefined && <Hidden fields={{ version: String(version) }} />}
       <section class="card">
         <div class="row">
@@ -80,13 +78,13 @@ export const PackForm = ({ c, packId, draft, version, rejection, ruleTest }: Pac
         {/* This button stands before the tester, because Enter presses the first button of a form. */}
         <div class="row">
           <button type="submit">{packId === null ? "Create pack" : "Save pack"}</button>
-          <a class="button quiet" href={pathIn(c, "packs")}>
+          <AppLink class="button quiet" to="packs">
             Cancel
-          </a>
+          </AppLink>
         </div>
       </section>
-      <Tester c={c} packId={packId} ruleTest={ruleTest} />
-    </form>
+      <Tester packId={packId} ruleTest={ruleTest} />
+    </AppForm>
   </FormContext.Provider>
 );
 
@@ -195,8 +193,8 @@ const Rule = ({ prefix, rule, index, param }: RuleProps) => (
   </div>
 );
 
-const Tester = ({ c, packId, ruleTest }: { c: Context<DashboardEnv>; packId: string | null; ruleTest: RuleTest }) => {
-  const path = pathIn(c, packId === null ? "packs/new/try" : `packs/${packId}/try`);
+const Tester = ({ packId, ruleTest }: { packId: string | null; ruleTest: RuleTest }) => {
+  const path = pathIn(useRequest(), packId === null ? "packs/new/try" : `packs/${packId}/try`);
   return (
     <section class="card" data-tester={path}>
       <h2>Test the rules</h2>

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { createPackInput } from "../api/packs/create-pack.ts";
 import { patchPackInput } from "../api/packs/update-pack.ts";
 import { matchRule } from "../books/amounts/amount-fields.ts";
@@ -9,12 +8,14 @@ import { createPack, testRules } from "../catalog/insert-pack.ts";
 import { type PackOutput, presentPack, readPack } from "../catalog/pack.ts";
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { AuditTable } from "./audit.tsx";
 import { Facts } from "./components.tsx";
 import { confirmPage, formFields } from "./confirm.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type PageContext, parseForm, textField } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
 import { amountText, timeText } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { blankPack, makeBody, makeDraft, type PackDraft, readDraft, ruleLists } from "./pack-draft.ts";
 import { PackForm, type RuleTest } from "./pack-form.tsx";
 import { Contents, PACK_NOTICES } from "./packs.tsx";
@@ -26,22 +27,18 @@ interface PackOutcome {
   readonly ruleTest?: RuleTest;
 }
 
-const newPackPage = (
-  c: Context<DashboardEnv>,
-  draft: PackDraft,
-  { rejection, ruleTest = noRuleTest }: PackOutcome = {},
-) =>
+const newPackPage = (c: PageContext, draft: PackDraft, { rejection, ruleTest = noRuleTest }: PackOutcome = {}) =>
   page(
     c,
     { title: "New pack", section: "packs", rejection },
-    <PackForm c={c} packId={null} draft={draft} rejection={rejection} ruleTest={ruleTest} />,
+    <PackForm packId={null} draft={draft} rejection={rejection} ruleTest={ruleTest} />,
   );
 
-const readStored = async (c: Context<DashboardEnv>, packId: string): Promise<PackOutput> =>
+const readStored = async (c: PageContext, packId: string): Promise<PackOutput> =>
   presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, packId));
 
 async function packPage(
-  c: Context<DashboardEnv>,
+  c: PageContext,
   pack: PackOutput,
   draft: PackDraft,
   { rejection, ruleTest = noRuleTest }: PackOutcome = {},
@@ -53,19 +50,22 @@ async function packPage(
   ]);
   return page(
     c,
-    { title: `Pack ${pack.packName}`, section: "packs", rejection, notice: PACK_NOTICES[c.req.query("notice") ?? ""] },
-    <>
-      {pack.archivedAt !== null && <Archived c={c} pack={pack} />}
-      {rejection?.code === "changed_meanwhile" && <Stored pack={pack} />}
-      <PackForm c={c} packId={packId} draft={draft} version={pack.version} rejection={rejection} ruleTest={ruleTest} />
-      {pack.archivedAt === null && (
-        <form method="get" action={pathIn(c, `packs/${packId}/archive`)} class="card">
-          <button type="submit" class="quiet">
+    {
+      title: `Pack ${pack.packName}`,
+      section: "packs",
+      rejection,
+      notice: PACK_NOTICES[c.req.query("notice") ?? ""],
+      actions:
+        pack.archivedAt === null ? (
+          <AppLink class="button quiet" to={`packs/${packId}/archive`}>
             Archive pack
-          </button>{" "}
-          <span class="soft">It can no longer be granted. Existing balances are unchanged. It can be restored.</span>
-        </form>
-      )}
+          </AppLink>
+        ) : undefined,
+    },
+    <>
+      {pack.archivedAt !== null && <Archived pack={pack} />}
+      {rejection?.code === "changed_meanwhile" && <Stored pack={pack} />}
+      <PackForm packId={packId} draft={draft} version={pack.version} rejection={rejection} ruleTest={ruleTest} />
       <section class="card" id="history">
         <h2>History</h2>
         <p class="soft">
@@ -76,22 +76,21 @@ async function packPage(
           active {recurring === 1 ? "recurring grant grants" : "recurring grants grant"} it every period in{" "}
           {c.var.ctx.environment.mode} mode.
         </p>
-        <AuditTable c={c} label="History" entries={history} empty="No changes." />
+        <AuditTable label="History" entries={history} empty="No changes." />
       </section>
     </>,
   );
 }
 
-const Archived = ({ c, pack }: { c: Context<DashboardEnv>; pack: PackOutput }) => (
-  <form method="post" action={pathIn(c, `packs/${pack.packId}/restore`)} class="card">
-    <FormToken c={c} />
+const Archived = ({ pack }: { pack: PackOutput }) => (
+  <AppForm action={`packs/${pack.packId}/restore`} class="card">
     <div class="row">
       <p>
         <b>Archived</b> {timeText(pack.archivedAt)} (UTC). It cannot be granted, and its name can be used again.
       </p>
       <button type="submit">Restore pack</button>
     </div>
-  </form>
+  </AppForm>
 );
 
 /** Shows the pack's current state beside a form that was rejected because the pack changed. */
@@ -113,7 +112,7 @@ const Stored = ({ pack }: { pack: PackOutput }) => (
 );
 
 /** Returns whether the form's rules cover the event that is being tried. */
-function runRuleTest(c: Context<DashboardEnv>, draft: PackDraft): RuleTest {
+function runRuleTest(c: PageContext, draft: PackDraft): RuleTest {
   const { form } = c.var;
   const tried = { event: textField(form, "try.event"), model: textField(form, "try.model") };
   const { event = "", model } = tried.event === undefined ? tried : parseForm(matchRule, tried);
@@ -121,7 +120,7 @@ function runRuleTest(c: Context<DashboardEnv>, draft: PackDraft): RuleTest {
   return { event, model: model ?? "", verdicts: event === "" ? [] : verdicts };
 }
 
-async function answerRuleTest(c: Context<DashboardEnv>, packId: string | null) {
+async function answerRuleTest(c: PageContext, packId: string | null) {
   const draft = readDraft(c.var.form);
   const ruleTest = runRuleTest(c, draft);
   if (c.req.header("accept") === "application/json") return c.json(ruleTest);
@@ -131,7 +130,7 @@ async function answerRuleTest(c: Context<DashboardEnv>, packId: string | null) {
 }
 
 /** Asks for confirmation before a pack with items becomes a pack without. */
-const confirmNoItems = (c: Context<DashboardEnv>, packId: string, pack: PackOutput) =>
+const confirmNoItems = (c: PageContext, packId: string, pack: PackOutput) =>
   confirmPage(
     c,
     {
@@ -151,7 +150,7 @@ const confirmNoItems = (c: Context<DashboardEnv>, packId: string, pack: PackOutp
     </>,
   );
 
-async function savePack(c: Context<DashboardEnv>, packId: string) {
+async function savePack(c: PageContext, packId: string) {
   const { form, ctx } = c.var;
   const draft = readDraft(form);
   const pack = await readStored(c, packId);
@@ -167,7 +166,7 @@ async function savePack(c: Context<DashboardEnv>, packId: string) {
   return packPage(c, await readStored(c, packId), draft, { rejection: saved.rejection });
 }
 
-async function archivePage(c: Context<DashboardEnv>, packId: string) {
+async function archivePage(c: PageContext, packId: string) {
   const { packName } = presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, packId));
   return confirmPage(
     c,
@@ -179,12 +178,12 @@ async function archivePage(c: Context<DashboardEnv>, packId: string) {
   );
 }
 
-const restoreRejected = (c: Context<DashboardEnv>, packId: string, rejection: PurserError) =>
+const restoreRejected = (c: PageContext, packId: string, rejection: PurserError) =>
   page(
     c,
     { title: "Restore pack", section: "packs", rejection },
     <p>
-      <a href={pathIn(c, `packs/${packId}`)}>Back to the pack</a>: give it another name first.
+      <AppLink to={`packs/${packId}`}>Back to the pack</AppLink>: give it another name first.
     </p>,
   );
 

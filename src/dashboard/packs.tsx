@@ -1,9 +1,9 @@
 import type { MatchRule } from "../books/amounts/match.ts";
 import { listPacks, type PackOutput } from "../catalog/pack.ts";
+import { AppLink } from "./app-link.tsx";
 import { shownColumn, timeColumn } from "./columns.tsx";
 import { Empty, Id, Tag } from "./components.tsx";
 import type { PageContext } from "./form.ts";
-import { pathIn } from "./layout.tsx";
 import { listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
@@ -53,9 +53,9 @@ const packsList: Resource<PackOutput> = {
     {
       name: "packName",
       head: "Name",
-      cell: ({ packId, packName, archivedAt }, c) => (
+      cell: ({ packId, packName, archivedAt }) => (
         <>
-          <a href={pathIn(c, `packs/${packId}`)}>{packName}</a>{" "}
+          <AppLink to={`packs/${packId}`}>{packName}</AppLink>{" "}
           {archivedAt === null ? null : <Tag kind="revoked">archived</Tag>}
         </>
       ),
@@ -79,10 +79,10 @@ const packsList: Resource<PackOutput> = {
     </Empty>
   ),
   notices: PACK_NOTICES,
-  actions: (c) => (
-    <a class="button" href={pathIn(c, "packs/new")}>
+  actions: () => (
+    <AppLink class="button" to="packs/new">
       New pack
-    </a>
+    </AppLink>
   ),
   foot: (_, { list }) =>
     list.rows.length === SHOWN_PACKS_MAX ? <p class="soft">Showing the first {SHOWN_PACKS_MAX}.</p> : null,

@@ -1,25 +1,25 @@
-import type { Context } from "hono";
+import type { Child } from "hono/jsx";
 import { shareAtMostOne } from "../api/credits/refund-credits.ts";
 import type { PurserError } from "../errors.ts";
 import { findPayment, type PaymentOutput } from "../payments/payment-lists.ts";
 import { previewPaymentRefund } from "../payments/settle-by-hand.ts";
+import type { Mode } from "../runtime.ts";
 import { Facts, Id, numberHead, type ShownFact, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, numberField, type PageContext, parseForm, useRequest } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { amountText, moneyText, Time } from "./format.tsx";
 import { listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
-import { ALREADY_SPENT, BalanceLink, paymentPath, stripeUrl, UserLink } from "./links.tsx";
+import { ALREADY_SPENT, BalanceLink, paymentPath, StripeLink, stripeUrl, UserLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
 import { namedByStripe, SettleForm, settleRoutes } from "./settle-payment.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
-const requestedUserLink = (c: Context<DashboardEnv>, user: string | null | undefined) =>
-  user == null ? "" : <UserLink c={c} id={user} />;
+const RequestedUser = ({ user }: { user: string | null | undefined }) => (user == null ? null : <UserLink id={user} />);
 
 /** Shows a payment, with a form that settles it or a form that previews its refund. */
-async function paymentPage(c: Context<DashboardEnv>, rejection?: PurserError) {
+async function paymentPage(c: PageContext, rejection?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const payment = await findPayment(c.var.root, appId, mode, c.req.param("paymentKey") ?? "");
   const notice = c.req.query("notice") === "settled" ? "The payment is granted." : undefined;
@@ -31,12 +31,12 @@ async function paymentPage(c: Context<DashboardEnv>, rejection?: PurserError) {
         <Facts
           of={[
             ["Status", <StatusTag payment={payment} />],
-            ["User", payment.userId === null ? "not known" : <UserLink c={c} id={payment.userId} />],
+            ["User", payment.userId === null ? "not known" : <UserLink id={payment.userId} />],
             [
               "Ids at Stripe",
               payment.names.map((name) => (
                 <div>
-                  <Id id={name} href={stripeUrl(name, mode)} />
+                  <Id id={name} to={stripeUrl(name, mode)} />
                 </div>
               )),
             ],
@@ -54,7 +54,7 @@ async function paymentPage(c: Context<DashboardEnv>, rejection?: PurserError) {
           label="Balances"
           head={["Balance", "Unit", numberHead("Issued"), numberHead("Taken back"), numberHead("Already spent")]}
           rows={payment.grants.map(({ balanceId, unit, initial, taken, short }) => [
-            <BalanceLink c={c} id={balanceId} />,
+            <BalanceLink id={balanceId} />,
             <UnitLabel unit={unit} />,
             amountText(initial),
             amountText(taken),
@@ -68,7 +68,7 @@ async function paymentPage(c: Context<DashboardEnv>, rejection?: PurserError) {
           label="Requested at Stripe"
           head={["At Stripe", "Pack or price", "Quantity"]}
           rows={payment.asked.map(({ objectId, pack, quantity }) => [
-            <a href={stripeUrl(objectId, mode)}>{objectId}</a>,
+            <StripeLink id={objectId} />,
             pack ?? "none named",
             quantity ?? "",
           ])}
@@ -83,23 +83,22 @@ async function paymentPage(c: Context<DashboardEnv>, rejection?: PurserError) {
             <Time at={at} />,
             type,
             outcome,
-            requestedUserLink(c, payment.log.get(eventId)?.requestedUser),
+            <RequestedUser user={payment.log.get(eventId)?.requestedUser} />,
             payment.log.get(eventId)?.hint ?? "",
-            <a href={stripeUrl(eventId, mode)}>{eventId}</a>,
+            <StripeLink id={eventId} />,
           ])}
           empty="None."
         />
       </section>
       {payment.grants.length === 0 ? (
         <SettleForm
-          c={c}
           payment={payment}
           rejection={rejection}
           packs={await listOfferedPacks(c)}
           named={await namedByStripe(c, payment.asked)}
         />
       ) : (
-        <RefundForm c={c} payment={payment} rejection={rejection} />
+        <RefundForm payment={payment} rejection={rejection} head={refundHead(payment, mode)} />
       )}
     </>,
   );
@@ -115,25 +114,29 @@ const invoiceFacts = (
   ["Share of the lines that is granted", `${Math.floor(share * 10_000) / 100} %`],
 ];
 
+const refundHead = ({ paymentKey }: PaymentOutput, mode: Mode) => ({
+  title: "Refund",
+  about: (
+    <>
+      A payment is refunded <a href={stripeUrl(paymentKey, mode)}>at Stripe</a>, and Stripe's event takes the credits
+      back. Preview here what a refund would take. The preview changes nothing.
+    </>
+  ),
+});
+
 const RefundForm = (props: {
-  c: Context<DashboardEnv>;
   payment: PaymentOutput;
-  rejection: PurserError | undefined;
+  rejection?: PurserError | undefined;
+  /** The title and what the form does. Absent beside its own result. */
+  head?: { readonly title: string; readonly about: Child };
 }) => {
-  const { c, payment, rejection } = props;
+  const { payment, rejection, head } = props;
   return (
     <FormCard
-      c={c}
       method="get"
-      action={`${paymentPath(c, payment.paymentKey)}/refund`}
-      title="Refund"
-      about={
-        <>
-          A payment is refunded <a href={stripeUrl(payment.paymentKey, c.var.ctx.environment.mode)}>at Stripe</a>, and
-          Stripe's event takes the credits back. Preview here what a refund would take. The preview changes nothing.
-        </>
-      }
-      form={{ of: String(payment.captured), ...c.req.query() }}
+      action={`${paymentPath(payment.paymentKey)}/refund`}
+      {...head}
+      form={{ of: String(payment.captured), ...useRequest().req.query() }}
       rejection={rejection}
       button="Show"
     >
@@ -144,7 +147,7 @@ const RefundForm = (props: {
 };
 
 /** Shows what a refund of a share would take. */
-async function refundPage(c: Context<DashboardEnv>) {
+async function refundPage(c: PageContext) {
   const key = c.req.param("paymentKey") ?? "";
   const { ctx, root } = c.var;
   const form = c.req.query();
@@ -168,15 +171,20 @@ async function refundPage(c: Context<DashboardEnv>) {
           label="Balances"
           head={["Balance", "Unit", numberHead("Taken"), numberHead("Then left")]}
           rows={preview.balances.map(({ balanceId, unit, taken, remaining }) => [
-            <BalanceLink c={c} id={balanceId} />,
+            <BalanceLink id={balanceId} />,
             <UnitLabel unit={unit} />,
             amountText(taken),
             amountText(remaining),
           ])}
           empty="Nothing was granted."
         />
+        <p>
+          <a class="button quiet" href={stripeUrl(payment.paymentKey, ctx.environment.mode)}>
+            Refund it at Stripe
+          </a>
+        </p>
       </section>
-      <RefundForm c={c} payment={payment} rejection={undefined} />
+      <RefundForm payment={payment} />
     </>,
   );
 }

@@ -1,18 +1,17 @@
-import type { Context } from "hono";
 import { listPaymentsInput } from "../api/payments/list-payments.ts";
 import { setCarryInput } from "../api/payments/set-carry.ts";
 import type { PurserError } from "../errors.ts";
 import { setCarry } from "../payments/change-carry.ts";
 import { listPayments, type PaymentOutput } from "../payments/payment-lists.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
+import { AppLink } from "./app-link.tsx";
 import { moneyColumn, timeColumn, userColumn } from "./columns.tsx";
-import { Facts, Id, Tag } from "./components.tsx";
+import { Facts, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { createDashboardRoutes, type Form, numberField, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { moneyText, queryString } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
-import { paymentPath } from "./links.tsx";
+import { PaymentLink } from "./links.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { StripeSetup, saveStripe } from "./stripe.tsx";
 
@@ -51,7 +50,7 @@ const paymentsList: Resource<PaymentRow, Pick<Listed, "sums" | "carry">> = {
     {
       name: "paymentKey",
       head: "Payment",
-      cell: ({ paymentKey }, c) => <Id id={paymentKey} href={paymentPath(c, paymentKey)} />,
+      cell: ({ paymentKey }) => <PaymentLink id={paymentKey} />,
       value: ({ paymentKey }) => paymentKey,
     },
     {
@@ -76,18 +75,18 @@ const paymentsList: Resource<PaymentRow, Pick<Listed, "sums" | "carry">> = {
     { name: "externalRef", label: "Reference" },
   ],
   notices: { set: "Setting saved. It takes effect now.", carry: "The carry is set." },
-  about: (c, form) => (
+  about: (_, form) => (
     <>
-      <a href={pathIn(c, "stripe-events")}>What Stripe sent, and its effect</a>
+      <AppLink to="stripe-events">What Stripe sent, and its effect</AppLink>
       <span class="ranges">
         {STATUSES.map((each) => (
           <>
-            <a
-              href={pathIn(c, `payments${queryString({ ...filtersOf(form), status: each })}`)}
+            <AppLink
+              to={`payments${queryString({ ...filtersOf(form), status: each })}`}
               aria-current={each === (form.status ?? "") ? "true" : undefined}
             >
               {each === "" ? "all" : each}
-            </a>{" "}
+            </AppLink>{" "}
           </>
         ))}
       </span>
@@ -108,8 +107,8 @@ const paymentsList: Resource<PaymentRow, Pick<Listed, "sums" | "carry">> = {
     const { appId, mode } = c.var.ctx.environment;
     return (
       <>
-        <CarryForm c={c} rejection={rejection} />
-        <StripeSetup c={c} stripe={await readStripe(c.var.root, appId, mode)} rejection={rejection} />
+        <CarryForm rejection={rejection} />
+        <StripeSetup stripe={await readStripe(c.var.root, appId, mode)} rejection={rejection} />
       </>
     );
   },
@@ -146,9 +145,8 @@ const PaymentSums = ({ sums, carry }: Required<Pick<Listed, "sums" | "carry">>) 
 );
 
 /** The form that sets a customer's carry. */
-const CarryForm = ({ c, rejection }: { c: Context<DashboardEnv>; rejection: PurserError | undefined }) => (
+const CarryForm = ({ rejection }: { rejection: PurserError | undefined }) => (
   <FormCard
-    c={c}
     action="payments/carry"
     title="Set a customer's carry"
     about="The carry is the money that Stripe credited for a plan and that has not paid for another one yet. Set it if Stripe's own balance differs, for example because it was paid out."

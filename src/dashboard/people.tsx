@@ -1,10 +1,9 @@
-import type { Context } from "hono";
 import { findPeople, recentPeople } from "../people/list-people.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { numberColumn, timeColumn } from "./columns.tsx";
 import { Tag } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, textField } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext, textField } from "./form.ts";
 import { queryString } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
 import { personPage } from "./person.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
@@ -25,9 +24,9 @@ const peopleList: Resource<ListedPerson, { readonly isRecent?: boolean }> = {
     {
       name: "distinctId",
       head: "Distinct id",
-      cell: ({ distinctId, isIdentified }, c) => (
+      cell: ({ distinctId, isIdentified }) => (
         <>
-          <PersonLink c={c} id={distinctId} /> {isIdentified ? <Tag kind="active">identified</Tag> : null}
+          <PersonLink id={distinctId} /> {isIdentified ? <Tag kind="active">identified</Tag> : null}
         </>
       ),
       value: ({ distinctId }) => distinctId,
@@ -38,7 +37,7 @@ const peopleList: Resource<ListedPerson, { readonly isRecent?: boolean }> = {
     {
       name: "claimedBy",
       head: "Linked to",
-      cell: ({ claimedBy }, c) => (claimedBy === null ? "" : <PersonLink c={c} id={claimedBy} />),
+      cell: ({ claimedBy }) => (claimedBy === null ? "" : <PersonLink id={claimedBy} />),
       value: ({ claimedBy }) => claimedBy,
     },
   ],
@@ -60,24 +59,24 @@ const peopleList: Resource<ListedPerson, { readonly isRecent?: boolean }> = {
     personSearch(form) !== undefined || first === null || first.isRecent === true ? {} : { by: "id" },
   empty: "No people yet. Ids appear with analytics events.",
   words: ["First ids", "More ids"],
-  foot: (c, { first }) =>
+  foot: (_, { first }) =>
     first?.isRecent === true ? (
       <p class="soft">
         The latest activity first, by the day. Approximate. Devices without an identified person are not listed.{" "}
-        <a href={pathIn(c, "people?by=id")}>All ids, by id</a>
+        <AppLink to="people?by=id">All ids, by id</AppLink>
       </p>
     ) : null,
-  below: (c) => (
+  below: () => (
     <p class="soft">
-      <a href={pathIn(c, "people/erasures")}>Erasures</a> ·{" "}
-      <a href={pathIn(c, "figures?figure=minted")}>Export links created</a> ·{" "}
-      <a href={pathIn(c, "figures?figure=opened")}>Export links opened</a>
+      <AppLink to="people/erasures">Erasures</AppLink> ·{" "}
+      <AppLink to="figures?figure=minted">Export links created</AppLink> ·{" "}
+      <AppLink to="figures?figure=opened">Export links opened</AppLink>
     </p>
   ),
 };
 
 /** Shows people whose ids begin with a text. Opens the person if only one matches. */
-async function searchPeople(c: Context<DashboardEnv>, q: string) {
+async function searchPeople(c: PageContext, q: string) {
   const { people } = await findPeople(c.var.ctx, { beginning: q, limit: 2, cursor: undefined });
   const isAlone = people.length === 0 || (people.length === 1 && people[0]?.distinctId === q);
   const open = `${pathIn(c, "people")}${queryString({ distinctId: q })}`;

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { exportPersonInput } from "../api/exports/create-export-link.ts";
 import { revokeLinksInput } from "../api/exports/revoke-export-links.ts";
@@ -7,29 +6,31 @@ import { revokeLinks } from "../exports/end-links.ts";
 import { listExportEvents } from "../exports/export-audit.ts";
 import { CLAIMS_A_DAY_MAX, CLAIMS_MADE_MAX } from "../people/claims.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { CopyBox, Facts, numberHead, Table, Tag } from "./components.tsx";
-import { Field, Hidden } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
+import { Field } from "./fields.tsx";
+import { catchRejection, createDashboardRoutes, type PageContext, parseForm } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
 import { amountText, queryString, Time, timeText } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
 import { keepOnce, takeOnce } from "./session.tsx";
 
-const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: string | undefined }) => (
-  <form method="get" action={pathIn(c, "people")} class="card row">
+const FindPerson = ({ distinctId }: { distinctId?: string | undefined }) => (
+  <AppForm method="get" action="people" class="card row">
     <Field label="Distinct id" name="q" value={distinctId} />
     <button type="submit">Search</button>
     {distinctId !== undefined && (
-      <a class="button quiet" href={`${pathIn(c, "users")}${queryString({ userId: distinctId })}`}>
+      <AppLink class="button quiet" to="users" fields={{ userId: distinctId }}>
         View credits
-      </a>
+      </AppLink>
     )}
     <p class="soft wide">Any id of a person, or its beginning.</p>
-  </form>
+  </AppForm>
 );
 
 /** Shows what is stored about the person who has an id. */
-export async function personPage(c: Context<DashboardEnv>, given: string) {
+export async function personPage(c: PageContext, given: string) {
   const found = await catchRejection(async () => {
     const { distinctId } = parseForm(exportPersonInput, { distinctId: given });
     const profile = await readProfile(c.var.ctx, distinctId);
@@ -39,7 +40,7 @@ export async function personPage(c: Context<DashboardEnv>, given: string) {
   });
   if (found.result === undefined) {
     const { rejection } = found;
-    return page(c, { title: "People", section: "people", rejection }, <FindPerson c={c} distinctId={given} />);
+    return page(c, { title: "People", section: "people", rejection }, <FindPerson distinctId={given} />);
   }
   const { distinctId, profile, audit } = found.result;
   const link = (await takeOnce<ExportPersonOutput>(c, `link ${distinctId}`)) ?? undefined;
@@ -47,14 +48,16 @@ export async function personPage(c: Context<DashboardEnv>, given: string) {
     c,
     { title: `Person ${distinctId}`, section: "people" },
     <>
-      <FindPerson c={c} distinctId={distinctId} />
+      <FindPerson distinctId={distinctId} />
       <PersonFacts profile={profile} />
-      <ClaimsView c={c} profile={profile} />
-      <Export c={c} distinctId={distinctId} link={link} audit={audit} />
-      <Events c={c} events={profile.events} />
+      <ClaimsView profile={profile} />
+      <Export distinctId={distinctId} link={link} audit={audit} />
+      <Events events={profile.events} />
       <Consents consents={profile.consents} />
       <p>
-        <a href={`${pathIn(c, "people/erase")}${queryString({ distinctId })}`}>Erase this person…</a>
+        <AppLink to="people/erase" fields={{ distinctId }}>
+          Erase this person…
+        </AppLink>
       </p>
     </>,
   );
@@ -111,7 +114,7 @@ const ClaimState = ({ claim }: { claim: ClaimView }) => {
   );
 };
 
-const ClaimsView = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) => (
+const ClaimsView = ({ profile }: { profile: Profile }) => (
   <section class="card" id="claims">
     <h2>Linked ids</h2>
     <p class="soft">
@@ -127,8 +130,8 @@ const ClaimsView = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile
     )}
     {profile.claimed !== null && (
       <p>
-        This id is linked to <PersonLink c={c} id={profile.claimed.claimedBy ?? ""} />{" "}
-        <ClaimState claim={profile.claimed} /> The data of that id is not part of this person.
+        This id is linked to <PersonLink id={profile.claimed.claimedBy ?? ""} /> <ClaimState claim={profile.claimed} />{" "}
+        The data of that id is not part of this person.
       </p>
     )}
     <Table
@@ -137,13 +140,15 @@ const ClaimsView = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile
       head={["Distinct id", "Linked to", "Method", "Linked", "Status", numberHead("Events"), "Credits"]}
       empty="No linked ids."
       rows={profile.claims.map((claim) => [
-        <PersonLink c={c} id={claim.distinctId} />,
-        <PersonLink c={c} id={claim.claimedBy ?? ""} />,
+        <PersonLink id={claim.distinctId} />,
+        <PersonLink id={claim.claimedBy ?? ""} />,
         claim.via ?? "",
         <Time at={claim.linkedAt} otherwise="" />,
         <ClaimState claim={claim} />,
         <span class="num">{claim.eventCount}</span>,
-        <a href={`${pathIn(c, "users")}${queryString({ userId: claim.distinctId })}`}>credits</a>,
+        <AppLink to="users" fields={{ userId: claim.distinctId }}>
+          credits
+        </AppLink>,
       ])}
     />
     {profile.isTruncated && <p class="soft">Not all ids are shown.</p>}
@@ -151,13 +156,12 @@ const ClaimsView = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile
 );
 
 interface ExportProps {
-  readonly c: Context<DashboardEnv>;
   readonly distinctId: string;
   readonly link: ExportPersonOutput | undefined;
   readonly audit: Awaited<ReturnType<typeof listExportEvents>>;
 }
 
-const Export = ({ c, distinctId, link, audit }: ExportProps) => (
+const Export = ({ distinctId, link, audit }: ExportProps) => (
   <section class="card" id="export">
     <h2>Data export</h2>
     {link !== undefined && (
@@ -166,26 +170,22 @@ const Export = ({ c, distinctId, link, audit }: ExportProps) => (
         <p class="soft">Anyone with this link can download the data. It is not shown again.</p>
       </>
     )}
-    <form method="post" action={pathIn(c, "people/mint")}>
-      <FormToken c={c} />
-      <Hidden fields={{ distinctId }} />
+    <AppForm action="people/mint" fields={{ distinctId }}>
       <p>
         <button type="submit">Create download link</button>{" "}
         <span class="soft">
           Contains the ids, properties, events, consent, credits and earlier exports of the person. Valid for 24 hours.
         </span>
       </p>
-    </form>
-    <form method="post" action={pathIn(c, "people/links/revoke")}>
-      <FormToken c={c} />
-      <Hidden fields={{ distinctId }} />
+    </AppForm>
+    <AppForm action="people/links/revoke" fields={{ distinctId }}>
       <p>
         <button type="submit" class="quiet">
           End all links
         </button>{" "}
         <span class="soft">Ends all links that were created for this id. A running download continues.</span>
       </p>
-    </form>
+    </AppForm>
     <h3>Export history</h3>
     <Table
       label="Exports"
@@ -202,7 +202,7 @@ const Export = ({ c, distinctId, link, audit }: ExportProps) => (
   </section>
 );
 
-const Events = ({ c, events }: { c: Context<DashboardEnv>; events: Profile["events"] }) => (
+const Events = ({ events }: { events: Profile["events"] }) => (
   <section class="card">
     <h2>Recent events</h2>
     <Table
@@ -221,11 +221,9 @@ const Events = ({ c, events }: { c: Context<DashboardEnv>; events: Profile["even
           {event.isTruncated && (
             <>
               …{" "}
-              <a
-                href={`${pathIn(c, "people/properties")}${queryString({ distinctId: event.distinctId, uuid: event.uuid })}`}
-              >
+              <AppLink to="people/properties" fields={{ distinctId: event.distinctId, uuid: event.uuid }}>
                 All properties
-              </a>
+              </AppLink>
             </>
           )}
         </details>,
@@ -271,12 +269,12 @@ export const personRoutes = createDashboardRoutes()
       await keepOnce(c, `link ${distinctId}`, link.result);
       return c.redirect(`${pathIn(c, "people")}${queryString({ distinctId })}#export`, 303);
     }
-    return page(c, { title: "People", section: "people", rejection: link.rejection }, <FindPerson c={c} />);
+    return page(c, { title: "People", section: "people", rejection: link.rejection }, <FindPerson />);
   })
   .post("/people/links/revoke", async (c) => {
     const { distinctId } = c.var.form;
     const ended = await catchRejection(async () => revokeLinks(c.var.ctx, parseForm(revokeLinksInput, { distinctId })));
     if (ended.rejection === undefined)
       return c.redirect(`${pathIn(c, "people")}${queryString({ distinctId })}#export`, 303);
-    return page(c, { title: "People", section: "people", rejection: ended.rejection }, <FindPerson c={c} />);
+    return page(c, { title: "People", section: "people", rejection: ended.rejection }, <FindPerson />);
   });

@@ -1,14 +1,11 @@
-import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
 import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import type { DashboardEnv } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import type { ListDraft, PriceDraft } from "./price-draft.ts";
 import { UnitChoice } from "./unit-choice.tsx";
 
 interface PriceFormProps {
-  readonly c: Context<DashboardEnv>;
   readonly draft: ListDraft;
   readonly rejections: readonly PurserError[];
   /** How many empty rows each list has at its end. */
@@ -18,8 +15,8 @@ interface PriceFormProps {
 const BLANK_ROW = { place: "", event: "", model: "", when: "", unit: "cents", perEvent: "", per: "" };
 
 /** Shows a price list as a table of fields, each rule's errors beside it. */
-export const PriceForm = ({ c, draft, rejections, blank }: PriceFormProps) => (
-  <FormCard c={c} action="prices/review" hidden={{ ifVersion: draft.ifVersion, blank: `${blank + 10}` }}>
+export const PriceForm = ({ draft, rejections, blank }: PriceFormProps) => (
+  <FormCard action="prices/review" fields={{ ifVersion: draft.ifVersion, blank: `${blank + 10}` }}>
     <div class="field wide table-form">
       <p class="soft">
         Of each unit, the first rule that matches an event gives its price. Change the numbers to reorder the rules.

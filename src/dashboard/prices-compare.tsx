@@ -1,8 +1,7 @@
-import type { Context } from "hono";
 import { listPriceLists, readPriceList } from "../books/prices/price-lists.ts";
 import { previewList } from "../books/usage/preview-list.ts";
 import { Choice } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { createDashboardRoutes, type PageContext } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
@@ -14,7 +13,7 @@ const asVersion = (text: string | undefined): number | undefined =>
   text !== undefined && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
 
 /** Shows what changed between two versions, and what the later one would have charged the last week. */
-async function comparePage(c: Context<DashboardEnv>) {
+async function comparePage(c: PageContext) {
   const { appId, mode } = c.var.ctx.environment;
   const { versions } = await listPriceLists(c.var.root, appId, { mode, limit: COMPARED_MAX });
   const query = c.req.query();
@@ -31,7 +30,7 @@ async function comparePage(c: Context<DashboardEnv>) {
     c,
     { title: "Compare versions", section: "prices" },
     <>
-      <FormCard c={c} action="prices/compare" method="get" button="Compare">
+      <FormCard action="prices/compare" method="get" button="Compare">
         <Choice label="Version before" name="from" value={`${from ?? ""}`} options={options} />
         <Choice label="Version after" name="to" value={`${to ?? ""}`} options={options} />
       </FormCard>

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { newPriceList } from "../api/prices/price-rules.ts";
 import { setPrices } from "../books/prices/change-prices.ts";
 import { type CostRule, type PriceRule, unreachableRules } from "../books/prices/price.ts";
@@ -7,7 +6,7 @@ import { previewList } from "../books/usage/preview-list.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import { assertSure, confirmPage } from "./confirm.tsx";
-import { createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
+import { createDashboardRoutes, type PageContext, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
@@ -21,7 +20,7 @@ const BLANK_ROWS = 3;
 const NO_LIST: { readonly rules: PriceRule[]; readonly costs: CostRule[] } = { rules: [], costs: [] };
 
 /** Returns a version's list, by default the newest one's, and the newest number. 0 for none. */
-async function readBase(c: Context<DashboardEnv>, version?: number) {
+async function readBase(c: PageContext, version?: number) {
   const { appId, mode } = c.var.ctx.environment;
   const { versions } = await listPriceLists(c.var.root, appId, { mode, limit: 1 });
   const newest = versions[0]?.version ?? 0;
@@ -30,7 +29,7 @@ async function readBase(c: Context<DashboardEnv>, version?: number) {
 }
 
 const editPage = (
-  c: Context<DashboardEnv>,
+  c: PageContext,
   draft: ListDraft,
   { rejections = [], blank = BLANK_ROWS }: { rejections?: readonly PurserError[]; blank?: number } = {},
 ) => {
@@ -38,20 +37,20 @@ const editPage = (
   return page(
     c,
     { title: "Edit the price list", section: "prices", rejection },
-    <PriceForm c={c} draft={draft} rejections={rejections} blank={blank} />,
+    <PriceForm draft={draft} rejections={rejections} blank={blank} />,
   );
 };
 
 const givenNumber = (text: string | undefined): number | undefined =>
   text !== undefined && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
 
-async function openEditor(c: Context<DashboardEnv>) {
+async function openEditor(c: PageContext) {
   const { newest, list } = await readBase(c, givenNumber(c.req.query("version")));
   return editPage(c, draftOfList(list, { effectiveAt: "", note: "", ifVersion: `${newest}` }));
 }
 
 /** Shows what a list changes and would have charged, and asks to confirm it. */
-async function reviewPage(c: Context<DashboardEnv>, list: NewList, rejection?: PurserError) {
+async function reviewPage(c: PageContext, list: NewList, rejection?: PurserError) {
   const [{ newest, list: before }, preview] = await Promise.all([readBase(c), previewList(c.var.ctx, list.rules)]);
   const { rules, costs, effectiveAt, ifVersion, note } = list;
   const unreachable = unreachableRules(rules);
@@ -77,7 +76,7 @@ async function reviewPage(c: Context<DashboardEnv>, list: NewList, rejection?: P
       rejection,
       below: (
         <>
-          <FormCard c={c} action="prices/edit" hidden={fields} button="Change it" />
+          <FormCard action="prices/edit" fields={fields} button="Change it" />
           <Preview preview={preview} />
         </>
       ),

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import * as z from "zod";
 import { usageFields } from "../api/usage/usage-shapes.ts";
 import { meters } from "../books/amounts/amount-fields.ts";
@@ -9,13 +8,14 @@ import { previewPrice, type UsagePrice } from "../books/usage/preview-price.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { lazy } from "../http/lazy.ts";
 import { exactNumber } from "../lib/json.ts";
+import { AppLink } from "./app-link.tsx";
 import { numberHead, Table, Tag } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
-import { submit } from "./form-card.tsx";
+import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
+import { AppForm, submit } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { conditionText, metersText } from "./price-draft.ts";
 import { QuantityList, UnitLabel, unitText } from "./unit-amount.tsx";
 
@@ -40,7 +40,7 @@ function metersOfText(text: string): object {
 }
 
 /** Returns the price that the form asks for; null if it asks nothing. */
-async function priceAsked(c: Context<DashboardEnv>, form: Form): Promise<UsagePrice | null> {
+async function priceAsked(c: PageContext, form: Form): Promise<UsagePrice | null> {
   if (form.event === undefined) return null;
   const question = { event: form.event, model: textField(form, "model"), meters: metersOfText(form.meters ?? "") };
   return previewPrice(c.var.ctx, parseForm(priceQuestion.unwrap(), question));
@@ -51,21 +51,21 @@ const NOTICES: Readonly<Record<string, string>> = {
   deleted: "The scheduled version is deleted.",
 };
 
-const PriceActions = ({ c }: { c: Context<DashboardEnv> }) => (
+const PriceActions = () => (
   <>
-    <a class="button" href={pathIn(c, "prices/edit")}>
+    <AppLink class="button" to="prices/edit">
       Edit the list
-    </a>
-    <a class="button quiet" href={pathIn(c, "prices/compare")}>
+    </AppLink>
+    <AppLink class="button quiet" to="prices/compare">
       Compare versions
-    </a>
-    <a class="button quiet" href={pathIn(c, "prices/margin")}>
+    </AppLink>
+    <AppLink class="button quiet" to="prices/margin">
       Costs and debits
-    </a>
+    </AppLink>
   </>
 );
 
-async function priceListsPage(c: Context<DashboardEnv>) {
+async function priceListsPage(c: PageContext) {
   const { appId, mode } = c.var.ctx.environment;
   const form: Form = c.req.query();
   const { inForce, versions } = await listPriceLists(c.var.root, appId, { mode, limit: VERSIONS_SHOWN });
@@ -82,7 +82,7 @@ async function priceListsPage(c: Context<DashboardEnv>) {
       section: "prices",
       rejection,
       notice: NOTICES[form.notice ?? ""],
-      actions: <PriceActions c={c} />,
+      actions: <PriceActions />,
     },
     <>
       <section class="card">
@@ -95,7 +95,7 @@ async function priceListsPage(c: Context<DashboardEnv>) {
           head={[numberHead("Version"), "State", "In force from (UTC)", numberHead("Rules"), "Note"]}
           empty="No price list yet: events send quantities. Edit the list to make its first version."
           rows={versions.map((listed) => [
-            <a href={pathIn(c, `prices/${listed.version}`)}>{listed.version}</a>,
+            <AppLink to={`prices/${listed.version}`}>{listed.version}</AppLink>,
             state(listed),
             timeText(listed.effectiveAt),
             listed.rules,
@@ -103,7 +103,7 @@ async function priceListsPage(c: Context<DashboardEnv>) {
           ])}
         />
       </section>
-      <form method="get" action={pathIn(c, "prices")} class="card">
+      <AppForm method="get" action="prices" class="card">
         <h2>What would this cost</h2>
         <div class="row">
           <Field label="Event" name="event" value={form.event} rejection={rejection} required />
@@ -123,7 +123,7 @@ async function priceListsPage(c: Context<DashboardEnv>) {
             {price.rules.map(({ unit, rule }) => `rule ${rule + 1} (${unitText(c.var.units, unit)})`).join(" and ")}.
           </p>
         )}
-      </form>
+      </AppForm>
     </>,
   );
 }
@@ -139,30 +139,30 @@ const cellsOfRule = ({ event, model, when, perEvent, per }: CostRule, index: num
 ];
 const RULE_HEADS = [numberHead("No."), "Event", "Model", "When", numberHead("An event"), "Meters"];
 
-const VersionActions = (props: { c: Context<DashboardEnv>; version: number; isScheduled: boolean }) => (
+const VersionActions = ({ version, isScheduled }: { version: number; isScheduled: boolean }) => (
   <>
-    <a class="button" href={pathIn(props.c, `prices/edit?version=${props.version}`)}>
+    <AppLink class="button" to={`prices/edit?version=${version}`}>
       Edit as a new version
-    </a>
-    <a class="button quiet" href={pathIn(props.c, `prices/compare?to=${props.version}`)}>
+    </AppLink>
+    <AppLink class="button quiet" to={`prices/compare?to=${version}`}>
       Compare
-    </a>
-    {props.isScheduled && (
-      <a class="button quiet danger" href={pathIn(props.c, `prices/${props.version}/delete`)}>
+    </AppLink>
+    {isScheduled && (
+      <AppLink class="button quiet danger" to={`prices/${version}/delete`}>
         Delete
-      </a>
+      </AppLink>
     )}
   </>
 );
 
 /** Returns the version in the path. */
-function readVersion(c: Context<DashboardEnv>): number {
+function readVersion(c: PageContext): number {
   const version = Number(c.req.param("version"));
   if (version > Number.MAX_SAFE_INTEGER) throw new PurserError("not_found", "The price list has no such version.");
   return version;
 }
 
-function deleteVersionPage(c: Context<DashboardEnv>, rejection?: PurserError) {
+function deleteVersionPage(c: PageContext, rejection?: PurserError) {
   const version = readVersion(c);
   return confirmPage(
     c,
@@ -177,7 +177,7 @@ function deleteVersionPage(c: Context<DashboardEnv>, rejection?: PurserError) {
   );
 }
 
-async function priceListPage(c: Context<DashboardEnv>) {
+async function priceListPage(c: PageContext) {
   const { appId, mode } = c.var.ctx.environment;
   const version = readVersion(c);
   const list = await readPriceList(c.var.root, appId, mode, version);
@@ -187,7 +187,7 @@ async function priceListPage(c: Context<DashboardEnv>) {
     c,
     {
       ...{ title: `Prices, version ${version}`, section: "prices", notice: NOTICES[c.req.query("notice") ?? ""] },
-      actions: <VersionActions c={c} version={version} isScheduled={isScheduled} />,
+      actions: <VersionActions version={version} isScheduled={isScheduled} />,
     },
     <section class="card">
       <p class="soft">

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { countSuspended } from "../books/recurring/recurring.ts";
 import { listStatements, readStatement } from "../books/statements/monthly-statements.ts";
 import { countFaults } from "../db/cron-work.ts";
@@ -10,12 +9,12 @@ import { readHealth, readLag } from "../webhooks/delivery-page.ts";
 import { AHEAD_DAYS } from "./figures/business.ts";
 import { type Figure, readActivity, readOutstanding, readPackFigures } from "./figures/read.ts";
 import { readBusiness } from "./figures/read-business.ts";
-import type { DashboardEnv } from "./form.ts";
+import type { PageContext } from "./form.ts";
 
 const DISPUTES_SHOWN = 5;
 
 /** Returns all that the overview shows: figures for some days, and for as many days before them. */
-export async function readOverview(c: Context<DashboardEnv>, days: number) {
+export async function readOverview(c: PageContext, days: number) {
   const { ctx } = c.var;
   const today = ctx.now();
   const firstMs = today - (days - 1) * DAY_MS;
@@ -91,7 +90,7 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
 }
 
 /** Returns the statement of the newest month that has one. Null when there is none. */
-async function readNewestStatement({ var: { ctx, root } }: Context<DashboardEnv>) {
+async function readNewestStatement({ var: { ctx, root } }: PageContext) {
   const { appId, mode } = ctx.environment;
   const [newest] = (await listStatements(root, appId, mode)).statements;
   return newest === undefined ? null : readStatement(root, appId, newest.statementId);
@@ -101,7 +100,6 @@ export type Overview = Awaited<ReturnType<typeof readOverview>>;
 
 /** The properties of every part of the overview. */
 export interface OverviewProps {
-  readonly c: Context<DashboardEnv>;
   readonly overview: Overview;
 }
 

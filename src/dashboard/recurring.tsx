@@ -1,67 +1,62 @@
-import type { Context } from "hono";
 import { cancelRecurringInput } from "../api/recurring/cancel-recurring-grant.ts";
 import { cancelRecurring, previewCancel, resumeRecurring } from "../books/recurring/cancel-recurring.ts";
 import { listRecurring, type RecurringOutput } from "../books/recurring/recurring.ts";
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
+import { AppLink } from "./app-link.tsx";
 import { Id, Table, Tag } from "./components.tsx";
 import { confirmPage, redirectAfter, requireReason } from "./confirm.tsx";
-import { Choice, Hidden, LongText } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
-import { amountText, everyText, queryString, Time, timeText } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { Choice, LongText } from "./fields.tsx";
+import { createDashboardRoutes, type Form, type PageContext, parseForm } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
+import { amountText, everyText, Time, timeText } from "./format.tsx";
+import { page } from "./layout.tsx";
 import { RECURRING_PATH, UserLink, userPath } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { BeforeAfter } from "./unit-amount.tsx";
 
-const refers = ({ userId, recurringId }: RecurringOutput) => queryString({ userId, recurringId });
-
 /** The actions on a recurring grant. */
-const Actions = ({ c, grant }: { c: Context<DashboardEnv>; grant: RecurringOutput }) => (
+const Actions = ({ grant }: { grant: RecurringOutput }) => (
   <>
     {grant.status === "suspended" && (
-      <form method="post" action={pathIn(c, `${RECURRING_PATH}/resume`)}>
-        <FormToken c={c} />
-        <Hidden fields={{ userId: grant.userId, recurringId: grant.recurringId }} />
+      <AppForm action={`${RECURRING_PATH}/resume`} fields={{ userId: grant.userId, recurringId: grant.recurringId }}>
         <button type="submit" class="quiet">
           Resume
         </button>
-      </form>
+      </AppForm>
     )}
     {grant.status !== "ended" && (
-      <a class="button quiet" href={`${pathIn(c, `${RECURRING_PATH}/cancel`)}${refers(grant)}`}>
+      <AppLink
+        class="button quiet"
+        to={`${RECURRING_PATH}/cancel`}
+        fields={{ userId: grant.userId, recurringId: grant.recurringId }}
+      >
         Cancel
-      </a>
+      </AppLink>
     )}
   </>
 );
 
 /** Shows a user's recurring grants. Nothing where there are none. */
-export const RecurringGrants = ({
-  c,
-  recurring,
-}: {
-  c: Context<DashboardEnv>;
-  recurring: readonly RecurringOutput[];
-}) =>
+export const RecurringGrants = ({ recurring }: { recurring: readonly RecurringOutput[] }) =>
   recurring.length === 0 ? null : (
     <section class="card" id="recurring">
       <h2>Recurring grants</h2>
-      <GrantTable c={c} recurring={recurring} />
+      <GrantTable recurring={recurring} />
     </section>
   );
 
-const GrantTable = ({ c, recurring }: { c: Context<DashboardEnv>; recurring: readonly RecurringOutput[] }) => (
+const GrantTable = ({ recurring }: { recurring: readonly RecurringOutput[] }) => (
   <Table
     label="Recurring grants"
     csv="recurring-grants"
     head={GRANT_COLUMNS.map(({ head }) => head ?? "")}
     empty=""
-    rows={recurring.map((grant) => GRANT_COLUMNS.map(({ cell }) => cell?.(grant, c)))}
+    rows={recurring.map((grant) => GRANT_COLUMNS.map(({ cell }) => cell?.(grant)))}
   />
 );
 
-type RecurringColumn = ListColumn<RecurringOutput, Context<DashboardEnv>>;
+type RecurringColumn = ListColumn<RecurringOutput>;
 
 /** The columns of a recurring grant, without its user. */
 const GRANT_COLUMNS: readonly RecurringColumn[] = [
@@ -111,20 +106,20 @@ const GRANT_COLUMNS: readonly RecurringColumn[] = [
     cell: ({ recurringId }) => <Id id={recurringId} />,
     value: ({ recurringId }) => recurringId,
   },
-  { name: "actions", head: "", cell: (grant, c) => <Actions c={c} grant={grant} /> },
+  { name: "actions", head: "", cell: (grant) => <Actions grant={grant} /> },
 ];
 
 export const RECURRING_COLUMNS: readonly RecurringColumn[] = [
   {
     name: "userId",
     head: "User",
-    cell: ({ userId }, c) => <UserLink c={c} id={userId} />,
+    cell: ({ userId }) => <UserLink id={userId} />,
     value: ({ userId }) => userId,
   },
   ...GRANT_COLUMNS,
 ];
 
-async function cancelPage(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function cancelPage(c: PageContext, form: Form, rejection?: PurserError) {
   const { userId = "", recurringId = "" } = form;
   const [{ recurring }, revoked] = await Promise.all([
     listRecurring(c.var.ctx, { userId }),
@@ -205,7 +200,7 @@ export const recurringPages = createDashboardRoutes()
           c,
           { title: "Resume recurring grant", section: "users", rejection },
           <p class="card">
-            <a href={pathIn(c, userPath(c.var.form.userId))}>Back to the user</a>
+            <AppLink to={userPath(c.var.form.userId)}>Back to the user</AppLink>
           </p>,
         ),
     ),

@@ -1,26 +1,25 @@
-import type { Context } from "hono";
 import { refundInput } from "../api/credits/refund-credits.ts";
 import { previewRefund, refundCredits } from "../books/credits/refund.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
+import { AppLink } from "./app-link.tsx";
 import { numberHead, Table } from "./components.tsx";
 import { confirmPage, ReasonField, redirectAfter, requireReason } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type Form, numberField, type PageContext, parseForm } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
-import { amountText, queryString } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { amountText } from "./format.tsx";
+import { page } from "./layout.tsx";
 import { ALREADY_SPENT, paymentKeyOf, ReferenceLink, userPath } from "./links.tsx";
 import { BeforeAfter, UnitAmount } from "./unit-amount.tsx";
 
-function refundForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+function refundForm(c: PageContext, form: Form, rejection?: PurserError) {
   const { userId = "", externalRef, refundRef = c.var.root.newId("ref_") } = form;
   const isOfPayment = externalRef !== undefined && paymentKeyOf(externalRef) !== null;
   return page(
     c,
     { title: "Refund an order", section: "users", rejection },
     <FormCard
-      c={c}
       method="get"
       action="users/refund/confirm"
       about={
@@ -31,13 +30,13 @@ function refundForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserErro
       }
       form={form}
       rejection={rejection}
-      hidden={{ userId, refundRef }}
+      fields={{ userId, refundRef }}
       button="Continue"
     >
       {isOfPayment && (
         <p class="warn-box wide">
-          This reference belongs to a payment: <ReferenceLink c={c} reference={externalRef} />. Refund it at Stripe; its
-          page shows what a refund takes.
+          This reference belongs to a payment: <ReferenceLink reference={externalRef} />. Refund it at Stripe; its page
+          shows what a refund takes.
         </p>
       )}
       <Field label="Reference of the order" name="externalRef" required />
@@ -59,7 +58,7 @@ function refundOfForm(form: Form, refundRef: string) {
   });
 }
 
-async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
+async function confirmRefund(c: PageContext, form: Form, refused?: PurserError) {
   const { refundRef = c.var.root.newId("ref_") } = form;
   const read = await catchRejection(async () => {
     const input = refundOfForm(form, refundRef);
@@ -91,7 +90,9 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
         head={["Balance", numberHead("Balance afterwards"), numberHead("Granted"), numberHead("Already spent")]}
         empty=""
         rows={balances.map(({ balanceId, packName, unit, initial, remaining, taken, short, revokes }) => [
-          <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId })}`}>{packName}</a>,
+          <AppLink to="users/balance" fields={{ balanceId }}>
+            {packName}
+          </AppLink>,
           <>
             <BeforeAfter from={remaining} to={remaining - taken} unit={unit} />
             {revokes ? ", revoked" : ""}

@@ -1,9 +1,9 @@
 import { useContext } from "hono/jsx";
 import { type RejectionKind, type RejectionReason, readRejections } from "../db/rejections.ts";
+import { AppLink } from "./app-link.tsx";
 import { codeColumn, numberColumn, textColumn, timeColumn } from "./columns.tsx";
 import type { Form } from "./form.ts";
 import { amountText, quantitiesText } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
@@ -70,7 +70,7 @@ const shownKind = ({ kind = "" }: Form): RejectionKind => (isKind(kind) ? kind :
 
 type ListedRejection = Awaited<ReturnType<typeof readRejections>>[number];
 
-const missingColumn: ListColumn<ListedRejection, unknown> = {
+const missingColumn: ListColumn<ListedRejection> = {
   name: "missing",
   head: "Missing, the last time",
   cell: ({ reason }) => <QuantityList of={reason.uncovered ?? {}} />,
@@ -91,7 +91,7 @@ const rejectionsList: Resource<ListedRejection> = {
       {
         name: "userId",
         head: "User",
-        cell: ({ userId }, c) => (userId === null ? <span class="soft">erased</span> : <UserLink c={c} id={userId} />),
+        cell: ({ userId }) => (userId === null ? <span class="soft">erased</span> : <UserLink id={userId} />),
         value: ({ userId }) => userId,
       },
       codeColumn("subject", REJECTION_LISTS[kind].subject),
@@ -116,9 +116,9 @@ const rejectionsList: Resource<ListedRejection> = {
   ],
   read: (c, form) => async () => ({ rows: await readRejections(c.var.ctx, shownKind(form)), nextCursor: null }),
   empty: "Nothing was rejected in the last 30 days.",
-  below: (c) => (
+  below: () => (
     <p>
-      <a href={pathIn(c, "overview")}>Back to the overview</a>
+      <AppLink to="overview">Back to the overview</AppLink>
     </p>
   ),
 };

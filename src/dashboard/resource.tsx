@@ -1,9 +1,10 @@
 import type { Child } from "hono/jsx";
 import type { PurserError } from "../errors.ts";
+import { pathIn } from "./app-link.tsx";
 import { Choice, Field, type FilledForm, FormContext, Hidden } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext } from "./form.ts";
-import { queryString } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { amountText, queryString } from "./format.tsx";
+import { page } from "./layout.tsx";
 import { csvFile, type ListColumn, type ListPage, ListTable, readShownList, type ShownList } from "./list.tsx";
 import type { Section } from "./shell.tsx";
 
@@ -28,19 +29,24 @@ interface Around<Row, More> {
   readonly first: ListAnswer<Row, More> | null;
   readonly rejection: PurserError | undefined;
 }
-type AroundPart<Row, More> = (c: PageContext, around: Around<Row, More>) => Child | Promise<Child>;
+export type AroundPart<Row, More = unknown> = (c: PageContext, around: Around<Row, More>) => Child | Promise<Child>;
 
 /** A list of the dashboard, declared: its page and its CSV file are made of this alone. */
 export interface Resource<Row, More = unknown> {
-  /** The path within the application or from the root, and the name of the CSV file. */
+  /** The path within the application or from the root. Parameters such as `:webhookId` are those of the request. */
   readonly path: string;
+  /** The path and name of the CSV file, without `.csv`. By default the path of the page. */
+  readonly file?: string;
   readonly title: string | ((form: Form) => string);
   readonly section?: Section;
   /** The name of the table, if it is not the title. */
   readonly label?: string;
+  /** The head and the id of the list's card, on a page with other cards. */
+  readonly heading?: string;
+  readonly id?: string;
   /** Says what the list has, above it. */
   readonly about?: Child | ((c: PageContext, form: Form) => Child);
-  readonly columns: readonly ListColumn<Row, PageContext>[] | ((form: Form) => readonly ListColumn<Row, PageContext>[]);
+  readonly columns: readonly ListColumn<Row>[] | ((form: Form) => readonly ListColumn<Row>[]);
   readonly filters?:
     | readonly Filter[]
     | ((c: PageContext, form: Form) => readonly Filter[] | Promise<readonly Filter[]>);
@@ -48,17 +54,22 @@ export interface Resource<Row, More = unknown> {
   readonly defaults?: (c: PageContext) => Form;
   /** Returns the reader of the list's pages. It may check the form. */
   readonly read: (c: PageContext, form: Form) => (page: ListPage) => Promise<ListAnswer<Row, More>>;
+  /** Adds to the rows of a page what only the page shows. */
+  readonly complete?: (c: PageContext, rows: readonly Row[]) => Promise<readonly Row[]>;
   /** Other fields that links to the list keep. */
   readonly kept?: (form: Form, first: ListAnswer<Row, More> | null) => Form;
   readonly empty: Child | ((form: Form, list: ShownList<Row>) => Child);
   /** The texts of the links to other pages. */
   readonly words?: readonly [first: string, next: string];
+  /** How many of which rows a page searches for those that pass the filters. Older pages may have more. */
+  readonly searched?: readonly [rowsMax: number, rows: string];
   /** The texts after an action. */
   readonly notices?: Readonly<Record<string, string>>;
   /** Buttons beside the title. */
   readonly actions?: (c: PageContext) => Child;
-  /** Parts above and below the list, and below its table. */
+  /** Parts above and below the list, and above and below its table. */
   readonly above?: AroundPart<Row, More>;
+  readonly head?: AroundPart<Row, More>;
   readonly foot?: AroundPart<Row, More>;
   readonly below?: AroundPart<Row, More>;
 }
@@ -75,6 +86,10 @@ const formOf = <Row, More>({ defaults }: Resource<Row, More>, c: PageContext): F
   ...defaults?.(c),
   ...Object.fromEntries(Object.entries(c.req.query()).filter(([, text]) => text !== "")),
 });
+
+/** Returns a path with the parameters of the request. */
+const filledPath = (c: PageContext, path: string): string =>
+  path.replaceAll(/:(\w+)/g, (_, name) => encodeURIComponent(c.req.param(name) ?? ""));
 
 const columnsOf = <Row, More>({ columns }: Resource<Row, More>, form: Form) =>
   typeof columns === "function" ? columns(form) : columns;
@@ -100,57 +115,87 @@ const FilterForm = ({ action, filters, ...filled }: FilledForm & { action: strin
     </FormContext.Provider>
   );
 
-/** Shows a resource's list, after a rejected form with the rejection. */
-export async function listPage<Row, More>(c: PageContext, resource: Resource<Row, More>, rejection?: PurserError) {
-  const { path, section, empty, words, about, notices = {}, actions } = resource;
+/** A resource's list as it was read. */
+interface ReadList<Row, More> extends Around<Row, More> {
+  /** The list as a card. */
+  readonly card: Child;
+}
+
+/** Reads the part of a resource's list that the query asks for, as a part of a page. */
+export async function readListCard<Row, More>(
+  c: PageContext,
+  resource: Resource<Row, More>,
+): Promise<ReadList<Row, More>> {
+  const { path, file = path, id, heading, empty, words, about, searched, complete } = resource;
   const form = formOf(resource, c);
   const columns = columnsOf(resource, form);
   const filters = typeof resource.filters === "function" ? await resource.filters(c, form) : (resource.filters ?? []);
   let first: ListAnswer<Row, More> | null = null;
-  const found = await catchRejection(() => {
+  const { result, rejection } = await catchRejection(async () => {
     const read = resource.read(c, form);
-    return readShownList(form, columns, async (each) => {
+    const list = await readShownList(form, columns, async (each) => {
       const answer = await read(each);
       first ??= answer;
       return answer;
     });
+    return complete === undefined ? list : { ...list, rows: await complete(c, list.rows) };
   });
-  const list = found.result ?? NO_ROWS;
-  const around: Around<Row, More> = { form, list, first, rejection: rejection ?? found.rejection };
+  const list = result ?? NO_ROWS;
+  const around: Around<Row, More> = { form, list, first, rejection };
   const kept = {
     ...Object.fromEntries(filters.map(({ name }) => [name, form[name]])),
     ...resource.kept?.(form, first),
   };
+  const hash = id === undefined ? "" : `#${id}`;
   const hrefOf = (to: string) => (fields: Readonly<Record<string, string>>) =>
-    `${pathIn(c, to)}${queryString({ ...kept, ...fields })}`;
-  const title = typeof resource.title === "function" ? resource.title(form) : resource.title;
+    `${pathIn(c, filledPath(c, to))}${queryString({ ...kept, ...fields })}`;
+  const card = (
+    <section class="card" id={id}>
+      {heading !== undefined && <h2>{heading}</h2>}
+      {about !== undefined && <p class="soft">{typeof about === "function" ? about(c, form) : about}</p>}
+      {await resource.head?.(c, around)}
+      <FilterForm action={pathIn(c, filledPath(c, path)) + hash} filters={filters} form={form} rejection={rejection} />
+      <ListTable
+        label={resource.label ?? titleOf(resource, form)}
+        columns={columns}
+        list={list}
+        empty={typeof empty === "function" ? empty(form, list) : empty}
+        hrefOf={(fields) => hrefOf(path)(fields) + hash}
+        csvHrefOf={hrefOf(`${file}.csv`)}
+        {...(words === undefined ? {} : { words })}
+      />
+      {searched !== undefined && list.nextCursor !== null && filters.some(({ name, label }) => label && form[name]) && (
+        <p class="soft">
+          This page searched {amountText(searched[0])} {searched[1]}. Older pages may have more.
+        </p>
+      )}
+      {await resource.foot?.(c, around)}
+    </section>
+  );
+  return { ...around, card };
+}
+
+const titleOf = <Row, More>({ title }: Resource<Row, More>, form: Form): string =>
+  typeof title === "function" ? title(form) : title;
+
+/** Shows a resource's list, after a rejected form with the rejection. */
+export async function listPage<Row, More>(c: PageContext, resource: Resource<Row, More>, rejected?: PurserError) {
+  const { section, notices = {}, actions, above, below } = resource;
+  const { card, ...list } = await readListCard(c, resource);
+  const around = { ...list, rejection: rejected ?? list.rejection };
   return page(
     c,
     {
-      title,
+      title: titleOf(resource, list.form),
       section,
       rejection: around.rejection,
-      notice: notices[form.notice ?? ""],
-      ...(actions === undefined ? {} : { actions: actions(c) }),
+      notice: notices[list.form.notice ?? ""],
+      actions: actions?.(c),
     },
     <>
-      {await resource.above?.(c, around)}
-      <section class="card">
-        {about !== undefined && <p class="soft">{typeof about === "function" ? about(c, form) : about}</p>}
-        <FilterForm action={pathIn(c, path)} filters={filters} form={form} rejection={found.rejection} />
-        <ListTable
-          label={resource.label ?? title}
-          columns={columns}
-          list={list}
-          view={c}
-          empty={typeof empty === "function" ? empty(form, list) : empty}
-          hrefOf={hrefOf(path)}
-          csvHrefOf={hrefOf(`${path}.csv`)}
-          {...(words === undefined ? {} : { words })}
-        />
-        {await resource.foot?.(c, around)}
-      </section>
-      {await resource.below?.(c, around)}
+      {await above?.(c, around)}
+      {card}
+      {await below?.(c, around)}
     </>,
   );
 }
@@ -160,7 +205,8 @@ export const listHandlers = <Row, More>(resource: Resource<Row, More>) => ({
   page: (c: PageContext) => listPage(c, resource),
   csv: (c: PageContext) => {
     const form = formOf(resource, c);
-    const name = resource.path.replace("/admin/apps", "apps").replaceAll("/", "-");
+    const { path, file = path } = resource;
+    const name = filledPath(c, file).replace("/admin/apps", "apps").replaceAll("/", "-");
     return csvFile(c, name, columnsOf(resource, form), resource.read(c, form));
   },
 });
@@ -168,6 +214,9 @@ export const listHandlers = <Row, More>(resource: Resource<Row, More>) => ({
 /** Returns the routes of a resource: its page, and its CSV file. */
 export function listRoutes<Row, More>(resource: Resource<Row, More>) {
   const { page, csv } = listHandlers(resource);
-  const path = resource.path.startsWith("/") ? resource.path.slice("/admin".length) : `/${resource.path}`;
-  return createDashboardRoutes().get(path, page).get(`${path}.csv`, csv);
+  const routeOf = (path: string) => (path.startsWith("/") ? path.slice("/admin".length) : `/${path}`);
+  const { path, file = path } = resource;
+  return createDashboardRoutes()
+    .get(routeOf(path), page)
+    .get(routeOf(`${file}.csv`), csv);
 }

@@ -1,24 +1,23 @@
-import type { Context } from "hono";
 import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
 import { revokeBalance } from "../books/credits/revoke.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import type { ShownFact } from "./components.tsx";
 import { confirmPage, ReasonField, redirectAfter, requireReason, warnAboutAmount } from "./confirm.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { BalanceLink, ReferenceLink, userPath } from "./links.tsx";
 import { BeforeAfter } from "./unit-amount.tsx";
 
 /** Returns the balances of a grant that are not revoked, the given one first. */
-async function balancesOfGrant({ var: { ctx } }: Context<DashboardEnv>, balanceId: string) {
+async function balancesOfGrant({ var: { ctx } }: PageContext, balanceId: string) {
   const balance = await readBalance(ctx, balanceId);
   const siblings = await readSiblings(ctx, balanceId);
   return { balance, balances: [balance, ...siblings].filter(({ status }) => status !== "revoked") };
 }
 
-async function revokeGrantForm(c: Context<DashboardEnv>, form: Form, rejection?: PurserError) {
+async function revokeGrantForm(c: PageContext, form: Form, rejection?: PurserError) {
   const { balanceId = "" } = form;
   const { balance, balances } = await balancesOfGrant(c, balanceId);
   const { userId, externalRef } = balance;
@@ -40,10 +39,10 @@ async function revokeGrantForm(c: Context<DashboardEnv>, form: Form, rejection?:
       rejection,
       facts: [
         ["User", userId],
-        externalRef !== null && ["Reference", <ReferenceLink c={c} reference={externalRef} />],
+        externalRef !== null && ["Reference", <ReferenceLink reference={externalRef} />],
         ...balances.map(
           (each): ShownFact => [
-            <BalanceLink c={c} id={each.balanceId} />,
+            <BalanceLink id={each.balanceId} />,
             <BeforeAfter from={each.remaining} to={0} unit={each.unit} />,
           ],
         ),
@@ -57,7 +56,7 @@ async function revokeGrantForm(c: Context<DashboardEnv>, form: Form, rejection?:
 }
 
 /** Revokes the balances one after another. A repeat revokes those that are left. */
-async function revokeAll(c: Context<DashboardEnv>): Promise<string> {
+async function revokeAll(c: PageContext): Promise<string> {
   const { form } = c.var;
   const reason = requireReason(form, "reason");
   const { balances } = await balancesOfGrant(c, form.balanceId ?? "");

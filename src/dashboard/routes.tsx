@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import { limitArrivals, openRoot } from "../api/enter.ts";
 import { inDatabaseOf } from "../auth/system-ctx.ts";
@@ -10,6 +9,7 @@ import type { Mode } from "../runtime.ts";
 import { adjustRoutes } from "./adjust.tsx";
 import { adminKeysRoutes } from "./admin-keys.tsx";
 import { alertsRoutes } from "./alerts.tsx";
+import { AppLink } from "./app-link.tsx";
 import { appsRoutes } from "./apps.tsx";
 import { auditRoutes } from "./audit.tsx";
 import { balancePages } from "./balance.tsx";
@@ -19,10 +19,10 @@ import { clockPages } from "./clock.tsx";
 import { eraseRoutes } from "./erase.tsx";
 import { eventPages } from "./event.tsx";
 import { figuresRoutes } from "./figures.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { createDashboardRoutes, type DashboardEnv, type PageContext } from "./form.ts";
 import { grantRoutes } from "./grant.tsx";
 import { keysRoutes } from "./keys.tsx";
-import { page, pathIn, readAsset, sectionOfPath, withAssets } from "./layout.tsx";
+import { page, readAsset, sectionOfPath, withAssets } from "./layout.tsx";
 import { limitsRoutes } from "./limits.tsx";
 import { erasureList, memberList, reachedList, recurringList } from "./lists.tsx";
 import { marginRoutes } from "./margin.tsx";
@@ -130,7 +130,7 @@ function describeRejection(rejection: PurserError): string {
   return status < 500 ? "Request failed" : "Something went wrong";
 }
 
-function errorPage(c: Context<DashboardEnv>, rejection: PurserError) {
+function errorPage(c: PageContext, rejection: PurserError) {
   // Set when the application in the path exists.
   const isInApp: boolean = c.var.ctx !== undefined;
   const section = isInApp ? sectionOfPath(c) : undefined;
@@ -140,12 +140,12 @@ function errorPage(c: Context<DashboardEnv>, rejection: PurserError) {
     <p>
       {section !== undefined && (
         <>
-          <a href={pathIn(c, section)}>Back to {section}</a> ·{" "}
+          <AppLink to={section}>Back to {section}</AppLink> ·{" "}
         </>
       )}
       {isInApp && (
         <>
-          <a href={pathIn(c, "overview")}>Overview</a> ·{" "}
+          <AppLink to="overview">Overview</AppLink> ·{" "}
         </>
       )}
       <a href="/admin/apps">Applications</a>

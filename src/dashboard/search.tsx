@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { findReferences } from "../books/credits/find-entries.ts";
 import { findUsers } from "../books/credits/users.ts";
@@ -7,13 +6,14 @@ import { listKeys } from "../catalog/keys.ts";
 import { listPacks } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";
 import { findPeople } from "../people/list-people.ts";
-import { Empty, Id } from "./components.tsx";
+import { AppLink, pathIn } from "./app-link.tsx";
+import { Empty } from "./components.tsx";
 import { exists, findNewest, pageOfId, SEARCHED_IDS_MAX } from "./find.ts";
-import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
-import { amountText, queryString } from "./format.tsx";
+import { createDashboardRoutes, type PageContext, textField } from "./form.ts";
+import { amountText } from "./format.tsx";
 import { Icon, type IconName } from "./icons.tsx";
-import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, EventLink, PersonLink, ReferenceLink, UserLink } from "./links.tsx";
+import { page } from "./layout.tsx";
+import { BalanceLink, EventLink, PaymentLink, PersonLink, ReferenceLink, UserLink } from "./links.tsx";
 
 const SHOWN_FOUND_MAX = 10;
 /** How many packs and keys a search examines. */
@@ -28,7 +28,7 @@ interface Group {
 
 const unique = (texts: readonly string[]): readonly string[] => [...new Set(texts)].slice(0, SHOWN_FOUND_MAX);
 
-async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly Group[]> {
+async function readGroups(c: PageContext, q: string): Promise<readonly Group[]> {
   const { ctx, root } = c.var;
   const { appId, mode } = ctx.environment;
   const page = { beginning: q, limit: SHOWN_FOUND_MAX };
@@ -47,40 +47,37 @@ async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly
     {
       title: "Users",
       icon: "users",
-      found: unique([...users.users.map(({ userId }) => userId), ...newest.userIds]).map((id) => (
-        <UserLink c={c} id={id} />
-      )),
+      found: unique([...users.users.map(({ userId }) => userId), ...newest.userIds]).map((id) => <UserLink id={id} />),
     },
     {
       title: "People",
       icon: "people",
       found: unique([...people.people.map(({ distinctId }) => distinctId), ...newest.distinctIds]).map((id) => (
-        <PersonLink c={c} id={id} />
+        <PersonLink id={id} />
       )),
     },
     {
       title: "Payments",
       icon: "payments",
-      found: newest.payments.map((name) => <Id id={name} href={pathIn(c, `payments/${encodeURIComponent(name)}`)} />),
+      found: newest.payments.map((name) => <PaymentLink id={name} />),
     },
     {
       title: "References",
       icon: "layers",
       found: references.map(({ externalRef, userId, balanceId }) => (
         <>
-          <ReferenceLink c={c} reference={externalRef ?? ""} /> of <UserLink c={c} id={userId} />:{" "}
-          <BalanceLink c={c} id={balanceId} />
+          <ReferenceLink reference={externalRef ?? ""} /> of <UserLink id={userId} />: <BalanceLink id={balanceId} />
         </>
       )),
     },
-    { title: "Usage events", icon: "overview", found: isEvent ? [<EventLink c={c} id={q} />] : [] },
+    { title: "Usage events", icon: "overview", found: isEvent ? [<EventLink id={q} />] : [] },
     {
       title: "Packs",
       icon: "packs",
       found: packs
         .filter(({ packId, packName }) => anyContains(packId, packName))
         .slice(0, SHOWN_FOUND_MAX)
-        .map(({ packId, packName }) => <a href={pathIn(c, `packs/${packId}`)}>{packName}</a>),
+        .map(({ packId, packName }) => <AppLink to={`packs/${packId}`}>{packName}</AppLink>),
     },
     {
       title: "Keys",
@@ -89,15 +86,15 @@ async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly
         .filter(({ keyId, hint, name }) => anyContains(keyId, hint, name) || q.endsWith(hint.slice(-4)))
         .slice(0, SHOWN_FOUND_MAX)
         .map(({ hint, name, kind }) => (
-          <a href={pathIn(c, "keys")}>
+          <AppLink to="keys">
             {name ?? kind} <code>{hint}</code>
-          </a>
+          </AppLink>
         )),
     },
   ];
 }
 
-async function searchPage(c: Context<DashboardEnv>) {
+async function searchPage(c: PageContext) {
   const q = textField(c.req.query(), "q")?.trim() ?? "";
   if ([...q].length > SEARCH_CHARACTERS_MAX)
     throw invalid("q", `must have at most ${SEARCH_CHARACTERS_MAX} characters`);
@@ -130,8 +127,13 @@ async function searchPage(c: Context<DashboardEnv>) {
       )}
       {q !== "" && (
         <p>
-          <a href={`${pathIn(c, "users")}${queryString({ userId: q })}`}>Open the user “{q}”</a> ·{" "}
-          <a href={`${pathIn(c, "people")}${queryString({ distinctId: q })}`}>Open the person “{q}”</a>
+          <AppLink to="users" fields={{ userId: q }}>
+            Open the user “{q}”
+          </AppLink>{" "}
+          ·{" "}
+          <AppLink to="people" fields={{ distinctId: q }}>
+            Open the person “{q}”
+          </AppLink>
         </p>
       )}
       <p class="soft">

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { createMiddleware } from "hono/factory";
 import { formToken, openAdminSession } from "../auth/admin-session.ts";
@@ -9,11 +8,11 @@ import { DIGITS, signHmac } from "../lib/encoding.ts";
 import { openSealed, sealText } from "../lib/seal.ts";
 import type { AdminCtx } from "../runtime.ts";
 import type { Settings } from "../settings.ts";
-import type { DashboardEnv, FormSession } from "./form.ts";
+import type { DashboardEnv, FormSession, PageContext } from "./form.ts";
 
 export const COOKIE = "purser_session";
 
-export const cookieOptions = (c: Context<DashboardEnv>) => ({
+export const cookieOptions = (c: PageContext) => ({
   path: "/admin",
   httpOnly: true,
   sameSite: "Strict" as const,
@@ -31,7 +30,7 @@ export function readAdminToken(settings: Settings): string {
  * Returns the session, or null when a sign-in is needed. Throws `forbidden` when Cloudflare Access did not authorize the
  * request.
  */
-export async function findSession(c: Context<DashboardEnv>): Promise<FormSession | null> {
+export async function findSession(c: PageContext): Promise<FormSession | null> {
   const { settings } = c.var.root;
   const adminToken = readAdminToken(settings);
   if (settings.access !== null) {
@@ -50,7 +49,7 @@ interface AccessUser {
   readonly by: string;
 }
 
-async function accessUser(access: NonNullable<Settings["access"]>, c: Context<DashboardEnv>): Promise<AccessUser> {
+async function accessUser(access: NonNullable<Settings["access"]>, c: PageContext): Promise<AccessUser> {
   const setting = endUserSetting.safeParse({
     type: "jwks",
     url: `${access.teamUrl}/cdn-cgi/access/certs`,
@@ -94,20 +93,19 @@ const ONCE_COOKIE = "purser_once";
 /** How long the browser keeps the value. */
 const ONCE_SECONDS = 120;
 
-const contextOf = (c: Context<DashboardEnv>, purpose: string) =>
-  `dashboard once\n${purpose}\n${c.var.session.sessionId}`;
+const contextOf = (c: PageContext, purpose: string) => `dashboard once\n${purpose}\n${c.var.session.sessionId}`;
 
 /**
  * Stores a value that the next page shows once, such as a new key: a form's response is a redirect, so that the page can be
  * reloaded. The browser carries the value in a cookie, sealed for this session, for at most two minutes.
  */
-export async function keepOnce(c: Context<DashboardEnv>, purpose: string, value: object): Promise<void> {
+export async function keepOnce(c: PageContext, purpose: string, value: object): Promise<void> {
   const sealed = await sealText(readAdminToken(c.var.root.settings), contextOf(c, purpose), JSON.stringify(value));
   setCookie(c, ONCE_COOKIE, sealed, { ...cookieOptions(c), maxAge: ONCE_SECONDS });
 }
 
 /** Returns the value that `keepOnce` stored for this purpose, once. Null when there is none. */
-export async function takeOnce<Value extends object>(c: Context<DashboardEnv>, purpose: string): Promise<Value | null> {
+export async function takeOnce<Value extends object>(c: PageContext, purpose: string): Promise<Value | null> {
   const sealed = getCookie(c, ONCE_COOKIE);
   if (sealed === undefined) return null;
   const text = await openSealed([readAdminToken(c.var.root.settings)], contextOf(c, purpose), sealed);
@@ -123,7 +121,7 @@ const RANDOM_LENGTH = 22;
  * Returns 22 characters of base62 derived from a form's `nonce` and the admin token, so that a form sent twice creates one
  * object.
  */
-export async function readRandom(c: Context<DashboardEnv>, nonce: string): Promise<string> {
+export async function readRandom(c: PageContext, nonce: string): Promise<string> {
   const text = contextOf(c, `random\n${nonce}`);
   const mac = await signHmac(readAdminToken(c.var.root.settings), text);
   let rest = mac.reduce((number, byte) => (number << 8n) | BigInt(byte), 0n);
@@ -141,7 +139,7 @@ const REPEATABLE_IDS = 3;
  * Returns an administrator's context whose first ids derive from the form's `nonce`: enough for a new
  * endpoint and both halves of its secret. So a form that is sent twice creates one object, and sends nothing twice.
  */
-export async function repeatable(c: Context<DashboardEnv>, about = ""): Promise<AdminCtx> {
+export async function repeatable(c: PageContext, about = ""): Promise<AdminCtx> {
   const { admin, form } = c.var;
   const nonce = `${form.nonce ?? admin.newId("")}${about}`;
   const drawn = await Promise.all(

@@ -2,9 +2,9 @@ import { endSession, listSessions } from "../auth/admin-session.ts";
 import { iso } from "../lib/time.ts";
 import { timeColumn } from "./columns.tsx";
 import { Tag } from "./components.tsx";
-import { Hidden } from "./fields.tsx";
+import { useRequest } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
-import { FormToken } from "./layout.tsx";
 import { listRoutes, wholeList } from "./resource.tsx";
 
 const SHOWN_SESSIONS_MAX = 200;
@@ -25,9 +25,9 @@ export const sessionsRoutes = listRoutes<ListedSession, unknown>({
     {
       name: "by",
       head: "Name",
-      cell: ({ by, sessionId }, c) => (
+      cell: ({ by, sessionId }) => (
         <>
-          {by} {sessionId === c.var.session.sessionId && <Tag kind="active">this one</Tag>}
+          {by} {sessionId === useRequest().var.session.sessionId && <Tag kind="active">this one</Tag>}
         </>
       ),
       value: ({ by }) => by,
@@ -37,14 +37,12 @@ export const sessionsRoutes = listRoutes<ListedSession, unknown>({
     {
       name: "end",
       head: "",
-      cell: ({ by, sessionId, beganAt }, c) => (
-        <form method="post" action="/admin/apps/sessions/end">
-          <FormToken c={c} />
-          <Hidden fields={{ sessionId }} />
+      cell: ({ by, sessionId, beganAt }) => (
+        <AppForm action="/admin/apps/sessions/end" fields={{ sessionId }}>
           <button type="submit" class="quiet" aria-label={`End the session of ${by}, ${timeText(beganAt)}`}>
             End
           </button>
-        </form>
+        </AppForm>
       ),
     },
   ],

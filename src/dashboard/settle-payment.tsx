@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { settlePaymentInput } from "../api/payments/settle-payment.ts";
 import { readUserTotals } from "../books/credits/read-balance.ts";
 import { nameKey, type PackOutput } from "../catalog/pack.ts";
@@ -6,17 +5,26 @@ import type { PurserError } from "../errors.ts";
 import { findPayment, type PaymentOutput } from "../payments/payment-lists.ts";
 import { previewSettlement, settlePayment } from "../payments/settle-by-hand.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
+import { pathIn } from "./app-link.tsx";
 import { assertSure, confirmPage, warnAboutAmount, warnAboutId } from "./confirm.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import {
+  catchRejection,
+  createDashboardRoutes,
+  type Form,
+  numberField,
+  type PageContext,
+  parseForm,
+  useRequest,
+} from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { moneyText } from "./format.tsx";
 import { GrantFields, issuedFacts } from "./grant.tsx";
 import { paymentPath } from "./links.tsx";
 
 /** Shows the page of the payment in the path. */
-type ShowPayment = (c: Context<DashboardEnv>, rejection?: PurserError) => Response | Promise<Response>;
+type ShowPayment = (c: PageContext, rejection?: PurserError) => Response | Promise<Response>;
 
-const paymentKeyIn = (c: Context<DashboardEnv>): string => c.req.param("paymentKey") ?? "";
+const paymentKeyIn = (c: PageContext): string => c.req.param("paymentKey") ?? "";
 
 interface NamedGrant {
   /** A pack's id or name. */
@@ -26,7 +34,7 @@ interface NamedGrant {
 
 /** Returns the pack that Stripe's first object with one names: itself, or by the price of an invoice's line. */
 export async function namedByStripe(
-  c: Context<DashboardEnv>,
+  c: PageContext,
   asked: Awaited<ReturnType<typeof findPayment>>["asked"],
 ): Promise<NamedGrant> {
   const { appId, mode } = c.var.ctx.environment;
@@ -39,23 +47,22 @@ export async function namedByStripe(
 }
 
 export const SettleForm = (props: {
-  c: Context<DashboardEnv>;
   payment: PaymentOutput;
   rejection: PurserError | undefined;
   packs: readonly PackOutput[];
   /** The pack and the quantity that Stripe's event named. */
   named: NamedGrant;
 }) => {
-  const { c, payment, rejection, packs, named } = props;
+  const { payment, rejection, packs, named } = props;
+  const c = useRequest();
   const form: Form = c.req.method === "GET" ? c.req.query() : c.var.form;
   const isNamed = ({ packId, packName }: PackOutput) =>
     named.pack !== null && (packId === named.pack || nameKey(packName) === nameKey(named.pack));
   const preselected = { packId: packs.find(isNamed)?.packId ?? "", quantity: named.quantity ?? "" };
   return (
     <FormCard
-      c={c}
       method="get"
-      action={`${paymentPath(c, payment.paymentKey)}/settle`}
+      action={`${paymentPath(payment.paymentKey)}/settle`}
       title="Grant it by hand"
       about="Later refunds and disputes at Stripe take these credits back."
       form={{ ...preselected, ...form, userId: form.userId ?? payment.userId ?? "" }}
@@ -71,19 +78,14 @@ export const SettleForm = (props: {
   );
 };
 
-function readSettlement(c: Context<DashboardEnv>, form: Form) {
+function readSettlement(c: PageContext, form: Form) {
   const { mode } = c.var.ctx.environment;
   const { userId, packId } = form;
   return parseForm(settlePaymentInput, { mode, userId, packId, quantity: numberField(form, "quantity") });
 }
 
 /** Shows which credits a settlement would grant, to which user, and what that user would then have. */
-async function confirmSettlement(
-  c: Context<DashboardEnv>,
-  form: Form,
-  showPayment: ShowPayment,
-  refused?: PurserError,
-) {
+async function confirmSettlement(c: PageContext, form: Form, showPayment: ShowPayment, refused?: PurserError) {
   const key = paymentKeyIn(c);
   const { ctx, root } = c.var;
   const read = await catchRejection(async () => {
@@ -98,9 +100,9 @@ async function confirmSettlement(
   });
   if (read.result === undefined) return showPayment(c, read.rejection);
   const { input, plan, totals, payment, warnAboutUser } = read.result;
-  const at = paymentPath(c, key);
+  const at = paymentPath(key);
   // A confirmation that is opened again after the grant has nothing left to confirm.
-  if (payment.grants.length > 0) return c.redirect(at, 303);
+  if (payment.grants.length > 0) return c.redirect(pathIn(c, at), 303);
   const warnings = plan.amounts.flatMap(({ unit, amount }) => warnAboutAmount(unit, amount));
   return confirmPage(c, {
     title: "Confirm settlement",
@@ -134,7 +136,7 @@ export const settleRoutes = (showPayment: ShowPayment) =>
         return settlePayment(admin, ctx.environment.appId, paymentKeyIn(c), readSettlement(c, form));
       };
       return submit(c, settle, {
-        to: `${paymentPath(c, paymentKeyIn(c))}?notice=settled`,
+        to: `${paymentPath(paymentKeyIn(c))}?notice=settled`,
         again: (rejection) =>
           rejection.param === "sure" ? confirmSettlement(c, form, showPayment, rejection) : showPayment(c, rejection),
       });

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { deleteCookie, setCookie } from "hono/cookie";
 import { createMiddleware } from "hono/factory";
 import * as z from "zod";
@@ -17,12 +16,12 @@ import { readForm } from "../http/body.ts";
 import { displayName } from "../http/fields.ts";
 import { UNKNOWN_KEY_BYTES_MAX } from "../http/json-body.ts";
 import { Field, Hidden } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
+import { createDashboardRoutes, type DashboardEnv, type Form, type PageContext, parseForm } from "./form.ts";
 import { page } from "./layout.tsx";
 import { COOKIE, cookieOptions, findSession, readAdminToken } from "./session.tsx";
 
 /** Rejects a form from another site. Browsers send `Origin` or `Sec-Fetch-Site`; a request without both is not from a browser. */
-function assertSameOrigin(c: Context<DashboardEnv>): void {
+function assertSameOrigin(c: PageContext): void {
   const site = c.req.header("sec-fetch-site");
   const origin = c.req.header("origin");
   const isForeign =
@@ -40,7 +39,7 @@ const withPlainLineEnds = (form: Record<string, string>): Record<string, string>
  * Keeps a form that was sent without a session on the sign-in page. Accepts forms from this site only. A large form is not read,
  * because nobody knows who sent it (L2).
  */
-async function keepForm(c: Context<DashboardEnv>) {
+async function keepForm(c: PageContext) {
   assertSameOrigin(c);
   try {
     const { _form, ...fields } = withPlainLineEnds(await readForm(c.req.raw, { bytesMax: UNKNOWN_KEY_BYTES_MAX }));
@@ -116,7 +115,7 @@ interface SignIn {
   readonly rejection?: PurserError | undefined;
 }
 
-function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, rejection }: SignIn) {
+function signInPage(c: PageContext, { next, kept = null, name, rejection }: SignIn) {
   const keptField: Record<string, string> = kept === null ? {} : { kept: JSON.stringify(kept) };
   return page(
     c,
@@ -164,7 +163,7 @@ function readActorName(name: string): string {
   return parseForm(z.object({ name: displayName() }), { name }).name;
 }
 
-async function checkToken(c: Context<DashboardEnv>, token: string): Promise<void> {
+async function checkToken(c: PageContext, token: string): Promise<void> {
   assertSameOrigin(c);
   if (!(await isAdminToken(incomingOf(c), token, readAdminToken(c.var.root.settings)))) {
     throw new PurserError("invalid_key", "Wrong admin token.", { param: "token" });
@@ -172,7 +171,7 @@ async function checkToken(c: Context<DashboardEnv>, token: string): Promise<void
 }
 
 /** Asks whether to send a form that was kept during the sign-in. */
-async function keptFormPage(c: Context<DashboardEnv>, kept: KeptForm, sessionId: string) {
+async function keptFormPage(c: PageContext, kept: KeptForm, sessionId: string) {
   const _form = await formToken(readAdminToken(c.var.root.settings), sessionId);
   return page(
     c,

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { createStatementInput } from "../api/statements/create-statement.ts";
 import { namesOfMany, readUnitNames } from "../books/prices/unit-names.ts";
 import {
@@ -9,14 +8,15 @@ import {
   type StatementSummary,
   statementCsv,
 } from "../books/statements/monthly-statements.ts";
+import { AppLink } from "./app-link.tsx";
 import { linkColumn, tagColumn, timeColumn } from "./columns.tsx";
 import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import type { FigureName } from "./figures.tsx";
-import { createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
+import { createDashboardRoutes, type PageContext, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
@@ -33,8 +33,8 @@ const statementsList: Resource<StatementSummary> = {
     {
       name: "file",
       head: "",
-      cell: ({ statementId, status }, c) =>
-        status === "ready" ? <a href={pathIn(c, `statements/${statementId}.csv`)}>CSV</a> : "",
+      cell: ({ statementId, status }) =>
+        status === "ready" ? <AppLink to={`statements/${statementId}.csv`}>CSV</AppLink> : "",
     },
   ],
   read: wholeList(async ({ var: { root, ctx } }) => {
@@ -42,9 +42,8 @@ const statementsList: Resource<StatementSummary> = {
     return (await listStatements(root, appId, mode)).statements;
   }),
   empty: "No statements yet. Request a month below.",
-  below: (c, { rejection }) => (
+  below: (_, { rejection }) => (
     <FormCard
-      c={c}
       action="statements"
       title="New statement"
       rejection={rejection}
@@ -89,7 +88,7 @@ const STATEMENT_COLUMNS: readonly (readonly [head: string, of: StatementTerm["of
   ["Held by reservations", ({ held }) => held],
 ];
 
-async function statementPage(c: Context<DashboardEnv>, statementId: string) {
+async function statementPage(c: PageContext, statementId: string) {
   const { appId } = c.var.ctx.environment;
   const { month, lines } = await readStatement(c.var.root, appId, statementId);
   const columns = STATEMENT_COLUMNS.filter(([, of]) => lines?.some((line) => of(line) !== 0));
@@ -112,9 +111,9 @@ async function statementPage(c: Context<DashboardEnv>, statementId: string) {
         />
         <p class="soft">Columns without an amount are not shown. The CSV file has all of them.</p>
         <p>
-          <a class="button quiet" href={pathIn(c, `statements/${statementId}.csv`)}>
+          <AppLink class="button quiet" to={`statements/${statementId}.csv`}>
             Save as CSV
-          </a>
+          </AppLink>
         </p>
       </section>
     ),

@@ -3,7 +3,7 @@ import { OUTCOMES } from "../payments/outcomes.ts";
 import { type ListStripeEventsOutput, listStripeEvents } from "../payments/read-stripe-log.ts";
 import { shownColumn, textColumn, timeColumn } from "./columns.tsx";
 import { parseForm } from "./form.ts";
-import { paymentPath, stripeUrl, UserLink } from "./links.tsx";
+import { PaymentLink, StripeLink, UserLink } from "./links.tsx";
 import { listRoutes } from "./resource.tsx";
 
 /** The effect of each Stripe event, and how to correct it (S5). */
@@ -19,12 +19,12 @@ export const stripeEventsRoutes = listRoutes<ListStripeEventsOutput["events"][nu
     {
       name: "eventId",
       head: "At Stripe",
-      cell: ({ eventId, objectId }, { var: { ctx } }) =>
+      cell: ({ eventId, objectId }) =>
         [eventId, objectId].map(
           (id) =>
             id !== null && (
               <div>
-                <a href={stripeUrl(id, ctx.environment.mode)}>{id}</a>
+                <StripeLink id={id} />
               </div>
             ),
         ),
@@ -35,9 +35,9 @@ export const stripeEventsRoutes = listRoutes<ListStripeEventsOutput["events"][nu
     {
       name: "user",
       head: "Pack and user",
-      cell: ({ asked }, c) => (
+      cell: ({ asked }) => (
         <>
-          {asked?.pack} {asked !== null && asked.user !== null && <UserLink c={c} id={asked.user} />}
+          {asked?.pack} {asked !== null && asked.user !== null && <UserLink id={asked.user} />}
         </>
       ),
       value: ({ asked }) => asked?.user ?? null,
@@ -46,7 +46,7 @@ export const stripeEventsRoutes = listRoutes<ListStripeEventsOutput["events"][nu
     {
       name: "paymentKey",
       head: "Payment",
-      cell: ({ paymentKey }, c) => paymentKey !== null && <a href={paymentPath(c, paymentKey)}>{paymentKey}</a>,
+      cell: ({ paymentKey }) => paymentKey !== null && <PaymentLink id={paymentKey} />,
       value: ({ paymentKey }) => paymentKey,
     },
   ],

@@ -1,16 +1,15 @@
-import type { Context } from "hono";
 import { setStripeInput } from "../api/payments/set-stripe.ts";
 import type { PurserError } from "../errors.ts";
 import { exactNumber } from "../lib/json.ts";
 import { STRIPE_EVENTS } from "../payments/stripe-event.ts";
 import { type StripeOutput, setStripe } from "../payments/stripe-setting.ts";
+import { AppLink } from "./app-link.tsx";
 import { CopyBox } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Field, LongText } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { createDashboardRoutes, type PageContext, parseForm, textField, useRequest } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
 
 const REJECTED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reason"], string>> = {
   header_missing: "the header Stripe-Signature is missing",
@@ -20,12 +19,9 @@ const REJECTED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reas
 };
 
 /** Shows what to enter at Stripe, ready to copy, and the setting. */
-export const StripeSetup = (props: {
-  c: Context<DashboardEnv>;
-  stripe: StripeOutput;
-  rejection: PurserError | undefined;
-}) => {
-  const { c, rejection } = props;
+export const StripeSetup = (props: { stripe: StripeOutput; rejection: PurserError | undefined }) => {
+  const { rejection } = props;
+  const c = useRequest();
   const { setting, lastEventAt, refused } = props.stripe;
   const { appId, mode } = c.var.ctx.environment;
   const { publicOrigin } = c.var.root.settings;
@@ -63,7 +59,6 @@ export const StripeSetup = (props: {
         <CopyBox label="Metadata of a checkout" value="metadata[pack]=PACK&client_reference_id=USER" />
       </section>
       <FormCard
-        c={c}
         action="payments/stripe"
         title="Setting"
         form={{ currency: setting?.currency ?? "usd", prices: prices.join("\n"), ...c.var.form }}
@@ -71,9 +66,9 @@ export const StripeSetup = (props: {
         button="Save setting"
         beside={
           setting !== null && (
-            <a class="button quiet" href={pathIn(c, "stripe-off")}>
+            <AppLink class="button quiet" to="stripe-off">
               Stop accepting events
-            </a>
+            </AppLink>
           )
         }
       >
@@ -106,7 +101,7 @@ export const StripeSetup = (props: {
 };
 
 /** Asks for confirmation before the setting and its secrets are deleted. */
-const confirmOff = (c: Context<DashboardEnv>) =>
+const confirmOff = (c: PageContext) =>
   confirmPage(
     c,
     {
@@ -135,7 +130,7 @@ function readPrice(text: string) {
 }
 
 /** Stores the setting of the form. Throws the rejections of the API. */
-export async function saveStripe(c: Context<DashboardEnv>) {
+export async function saveStripe(c: PageContext) {
   const { appId, mode } = c.var.ctx.environment;
   const { form } = c.var;
   const secrets = [textField(form, "secret"), textField(form, "previous")].filter((text) => text !== undefined);

@@ -1,13 +1,12 @@
-import type { Context } from "hono";
 import { exactAmount, toMinor, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { PaymentOutput } from "../payments/payment-lists.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { numberHead, Pager, Table } from "./components.tsx";
-import type { DashboardEnv, Form } from "./form.ts";
+import { type Form, useRequest } from "./form.ts";
 import { amountText, everyText, moneyText, queryString, Time } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
 import { EventLink, paymentPath, ReservationLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
 import { TIMELINE_ACTIONS_MAX, type TimelineItem, type TimelinePage } from "./read-timeline.ts";
@@ -26,7 +25,6 @@ export function timelineBefore({ before = "" }: Form): number | null {
 }
 
 interface TimelineProps {
-  readonly c: Context<DashboardEnv>;
   readonly userId: string;
   readonly page: TimelinePage;
   /** The user's balances, which name their packs. */
@@ -34,10 +32,11 @@ interface TimelineProps {
 }
 
 /** Shows what happened to a user, newest first. */
-export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
+export const Timeline = ({ userId, page, balances }: TimelineProps) => {
   const { items, olderMs, isFirst, hasAllActions } = page;
   const packs = new Map(balances.map(({ packId, packName }) => [packId, packName]));
   const link = (before?: string) => `${pathIn(c, "users")}${queryString({ userId, before })}#timeline`;
+  const c = useRequest();
   const { now, realNow } = c.var.ctx;
   return (
     <section class="card" id="timeline">
@@ -49,7 +48,7 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
         empty={isFirst ? "Nothing happened yet." : "Nothing happened earlier."}
         rows={items.map((item) => [
           <Time at={iso(item.atMs)} />,
-          <What c={c} item={item} packs={packs} />,
+          <What item={item} packs={packs} />,
           <span class="num">{describeChanges(c.var.units, item).join(", ")}</span>,
           item.by ?? "",
         ])}
@@ -96,33 +95,32 @@ function changedMinor(item: TimelineItem): readonly CreditChange[] {
 }
 
 interface WhatProps<Item> {
-  readonly c: Context<DashboardEnv>;
   readonly item: Item;
   readonly packs: PackNames;
 }
 
-const What = ({ c, item, packs }: WhatProps<TimelineItem>) => {
+const What = ({ item, packs }: WhatProps<TimelineItem>) => {
   switch (item.kind) {
     case "entries":
-      return <EntriesText c={c} item={item} packs={packs} />;
+      return <EntriesText item={item} packs={packs} />;
     case "event":
-      return <EventText c={c} event={item.event} />;
+      return <EventText event={item.event} />;
     case "rejection":
       return <RejectionLine rejection={item.rejection} />;
     case "expiry":
       return (
         <>
           Expired, not spent:{" "}
-          <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId: item.balance.balanceId })}`}>
+          <AppLink to="users/balance" fields={{ balanceId: item.balance.balanceId }}>
             {item.balance.packName}
-          </a>
+          </AppLink>
         </>
       );
     case "payment":
       return (
         <>
           Nothing granted yet: <StatusTag payment={item.payment} />
-          <OfPayment c={c} payment={item.payment} />
+          <OfPayment payment={item.payment} />
         </>
       );
     case "recurring":
@@ -151,21 +149,23 @@ const CAUSES: Readonly<Record<ItemOf<"entries">["rows"][0]["cause"], string>> = 
   erasure: "Erased",
 };
 
-const EntriesText = ({ c, item: { rows, asked, payment }, packs }: WhatProps<ItemOf<"entries">>) => {
+const EntriesText = ({ item: { rows, asked, payment }, packs }: WhatProps<ItemOf<"entries">>) => {
   const [{ cause, reason, packId, balanceId, reservationId, note }] = rows;
   return (
     <>
       {reason === "reservation_expired" ? "Hold expired" : CAUSES[cause]}:{" "}
-      <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId })}`}>{packs.get(packId) ?? packId}</a>
+      <AppLink to="users/balance" fields={{ balanceId }}>
+        {packs.get(packId) ?? packId}
+      </AppLink>
       {rows.length > 1 && `, ${rows.length} balances`}
       {asked !== undefined && ` for ${usedName(asked)}`}
       {reservationId !== null && (
         <>
           {" "}
-          <ReservationLink c={c} id={reservationId} />
+          <ReservationLink id={reservationId} />
         </>
       )}
-      {payment !== undefined && <OfPayment c={c} payment={payment} />}
+      {payment !== undefined && <OfPayment payment={payment} />}
       {note !== null && <span class="soft"> “{note}”</span>}
     </>
   );
@@ -174,14 +174,14 @@ const EntriesText = ({ c, item: { rows, asked, payment }, packs }: WhatProps<Ite
 const usedName = ({ event, model }: { readonly event: string; readonly model: string | null }): string =>
   model === null ? event : `${event} · ${model}`;
 
-const OfPayment = ({ c, payment }: { c: Context<DashboardEnv>; payment: PaymentOutput }) => {
+const OfPayment = ({ payment }: { payment: PaymentOutput }) => {
   const { paymentKey, captured, refunded, withheld, currency } = payment;
   return (
     <>
       , payment{" "}
-      <a href={paymentPath(c, paymentKey)}>
+      <AppLink to={paymentPath(paymentKey)}>
         <code>{paymentKey}</code>
-      </a>{" "}
+      </AppLink>{" "}
       of {moneyText(captured, currency)}
       {refunded > 0 && `, of which ${moneyText(refunded, currency)} refunded`}
       {withheld > 0 && `, ${moneyText(withheld, currency)} disputed`}
@@ -193,7 +193,7 @@ const OfPayment = ({ c, payment }: { c: Context<DashboardEnv>; payment: PaymentO
 const usedOf = (quantities: object) =>
   Object.fromEntries(Object.entries(quantities).filter(([, value]) => value !== 0));
 
-const EventText = ({ c, event }: { c: Context<DashboardEnv>; event: ItemOf<"event">["event"] }) => (
+const EventText = ({ event }: { event: ItemOf<"event">["event"] }) => (
   <>
     {usedName(event)}: <QuantityList of={usedOf(event.quantities)} />
     {event.uncovered !== null && (
@@ -201,7 +201,7 @@ const EventText = ({ c, event }: { c: Context<DashboardEnv>; event: ItemOf<"even
         , not covered: <QuantityList of={event.uncovered} />
       </>
     )}{" "}
-    <EventLink c={c} id={event.eventId} />
+    <EventLink id={event.eventId} />
   </>
 );
 

@@ -1,12 +1,10 @@
-import type { Context } from "hono";
 import type { EndUserAuthOutput, TokenTest } from "../catalog/apps.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, LongText } from "./fields.tsx";
-import { type DashboardEnv, type Form, textField } from "./form.ts";
+import { type Form, textField } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 
 interface TokenSettingProps {
-  readonly c: Context<DashboardEnv>;
   readonly setting: EndUserAuthOutput["setting"];
   /** The form that was rejected, and why. */
   readonly form: Form;
@@ -39,13 +37,12 @@ const CHECKS = [
 ] as const;
 
 /** Shows the setting that verifies end-user tokens, as a form. A rejected form stays as it was typed, except for its secret. */
-export const TokenSetting = ({ c, setting, form: typed, rejection }: TokenSettingProps) => {
+export const TokenSetting = ({ setting, form: typed, rejection }: TokenSettingProps) => {
   const isRejected = typed.type !== undefined;
   const form = isRejected ? typed : storedTexts(setting);
   const hasSecret = setting?.type === "hs256";
   return (
     <FormCard
-      c={c}
       action="end-user-auth"
       id="end-user-auth"
       title="User tokens"
@@ -106,15 +103,13 @@ export const TokenSetting = ({ c, setting, form: typed, rejection }: TokenSettin
 };
 
 interface TesterProps {
-  readonly c: Context<DashboardEnv>;
   readonly test: TokenTest | undefined;
   readonly token: string | undefined;
 }
 
 /** Shows a form that verifies a token with the setting. */
-export const TokenTester = ({ c, test, token }: TesterProps) => (
+export const TokenTester = ({ test, token }: TesterProps) => (
   <FormCard
-    c={c}
     action="test-token#test-token"
     id="test-token"
     title="Test a user token"

@@ -1,11 +1,10 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { environmentUsageInput } from "../api/apps/get-environment-usage.ts";
 import { readUsageFigures, type UsageFigures } from "../books/usage/usage-figures.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { type NumberHead, type Tab, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { catchRejection, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { amountText, queryString } from "./format.tsx";
 import { page, sectionOfPath } from "./layout.tsx";
@@ -19,7 +18,7 @@ const SHOWN_GROUPS_MAX = 200;
 export const usageDate = (atMs: number): string => iso(atMs).slice(0, 10);
 
 /** Returns the days of the form, both included; by default the last 30. */
-function daysAsked(c: Context<DashboardEnv>, today: number) {
+function daysAsked(c: PageContext, today: number) {
   const form = c.req.query();
   return {
     from: textField(form, "from") ?? usageDate(today - (USAGE_DAYS_SHOWN - 1) * DAY_MS),
@@ -27,7 +26,7 @@ function daysAsked(c: Context<DashboardEnv>, today: number) {
   };
 }
 
-async function readDays(c: Context<DashboardEnv>, days: { readonly from: string; readonly to: string }) {
+async function readDays(c: PageContext, days: { readonly from: string; readonly to: string }) {
   const { appId, mode } = c.var.ctx.environment;
   const lastMs = Date.parse(`${days.to}T00:00:00Z`);
   const to = Number.isNaN(lastMs) ? days.to : iso(lastMs + DAY_MS);
@@ -37,7 +36,7 @@ async function readDays(c: Context<DashboardEnv>, days: { readonly from: string;
 
 /** Shows the usage of some days, which a form chooses. `show` gets its figures, and the last day. */
 export async function usageDaysPage(
-  c: Context<DashboardEnv>,
+  c: PageContext,
   title: string,
   show: (figures: UsageFigures, to: string) => Child | Promise<Child>,
 ) {
@@ -55,7 +54,6 @@ export async function usageDaysPage(
     { title, section: sectionOfPath(c), rejection },
     <>
       <FormCard
-        c={c}
         action={c.req.path}
         method="get"
         button="Show"

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { changeLimitInput } from "../api/usage-limits/change-usage-limit.ts";
 import { createLimitInput } from "../api/usage-limits/create-usage-limit.ts";
 import { EVERY } from "../books/ledger/calendar.ts";
@@ -12,14 +11,15 @@ import {
 } from "../books/limits/limits.ts";
 import { changeLimit, deleteLimit } from "../books/limits/update-limit.ts";
 import { PurserError } from "../errors.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { linkColumn, menuColumn, quantityColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
 import { Empty } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
+import { createDashboardRoutes, numberField, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, everyText } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
 import { UnitLabel, unitText } from "./unit-amount.tsx";
@@ -38,10 +38,10 @@ const limitsList: Resource<UsageLimitOutput> = {
   path: "usage-limits",
   title: "Usage limits",
   section: "usage-limits",
-  about: (c) => (
+  about: () => (
     <>
       A limit on the usage of each user, or of each member of a team, in a window. It does not depend on credits. At
-      most 20. <a href={pathIn(c, "usage-limits/reached")}>Users at a limit</a>
+      most 20. <AppLink to="usage-limits/reached">Users at a limit</AppLink>
     </>
   ),
   columns: [
@@ -76,7 +76,6 @@ const limitsList: Resource<UsageLimitOutput> = {
   },
   below: (c, { rejection }) => (
     <FormCard
-      c={c}
       action="usage-limits"
       title="New limit"
       form={{ every: "day", per: "user", ...c.var.form }}
@@ -98,7 +97,7 @@ const limitsList: Resource<UsageLimitOutput> = {
 };
 
 /** Returns the limit in the path. Throws `not_found` for a limit of the other mode. */
-async function limitOfPage(c: Context<DashboardEnv>): Promise<LimitOfApp> {
+async function limitOfPage(c: PageContext): Promise<LimitOfApp> {
   const { appId, mode } = c.var.ctx.environment;
   const limit = await requireLimit(c.var.root, appId, c.req.param("limitId") ?? "");
   if (limit.mode !== mode || limit.isDeleted)
@@ -106,12 +105,12 @@ async function limitOfPage(c: Context<DashboardEnv>): Promise<LimitOfApp> {
   return limit;
 }
 
-async function readLimit(c: Context<DashboardEnv>): Promise<UsageLimitOutput> {
+async function readLimit(c: PageContext): Promise<UsageLimitOutput> {
   const limit = await limitOfPage(c);
   return presentLimit(limit, limit.mode);
 }
 
-async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, rejection?: PurserError) {
+async function limitPage(c: PageContext, limit: UsageLimitOutput, rejection?: PurserError) {
   const { limitId, name, unit, every, timeZone } = limit;
   const at = pathIn(c, `usage-limits/${limitId}`);
   const deleteLink = (
@@ -123,7 +122,6 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, reje
     c,
     { title: name, section: "usage-limits", rejection, actions: deleteLink },
     <FormCard
-      c={c}
       action={at}
       title="Edit"
       about={
@@ -143,7 +141,7 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, reje
   );
 }
 
-async function deleteLimitPage(c: Context<DashboardEnv>) {
+async function deleteLimitPage(c: PageContext) {
   const { limitId, name } = await readLimit(c);
   return confirmPage(
     c,

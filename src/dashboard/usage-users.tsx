@@ -1,12 +1,10 @@
-import type { Context } from "hono";
 import { doubleOf, UNITS, type Unit } from "../books/amounts/amount.ts";
 import { FORECAST_DAYS, type Forecast } from "../books/credits/forecast.ts";
 import type { FoundUser } from "../books/credits/users.ts";
 import type { UsageFigures } from "../books/usage/usage-figures.ts";
+import { AppLink } from "./app-link.tsx";
 import { Amounts, numberHead, Table, unitHead } from "./components.tsx";
-import type { DashboardEnv } from "./form.ts";
-import { amountText, queryString, runsOutText, shortAmount } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
+import { amountText, runsOutText, shortAmount } from "./format.tsx";
 import { UserLink } from "./links.tsx";
 import { BareAmount, UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
@@ -29,14 +27,13 @@ function computeMedian(values: readonly number[]): number {
 }
 
 interface UsersProps {
-  readonly c: Context<DashboardEnv>;
   readonly largest: readonly UserUsed[];
   /** The credits of the largest users. */
   readonly users: readonly FoundUser[];
 }
 
 /** Shows the largest users, with the multiple of the median. */
-export const TopUsers = ({ c, largest, users }: UsersProps) => {
+export const TopUsers = ({ largest, users }: UsersProps) => {
   const units = unitsUsed(largest);
   const medians = new Map(
     units.map((unit) => [unit, computeMedian(largest.map(({ quantities }) => doubleOf(quantities[unit])))]),
@@ -62,7 +59,7 @@ export const TopUsers = ({ c, largest, users }: UsersProps) => {
         rows={largest.map(({ userId, events, quantities }) => {
           const user = users.find((each) => each.userId === userId);
           return [
-            <UserLink c={c} id={userId} />,
+            <UserLink id={userId} />,
             amountText(events),
             timesText(events, median),
             ...units.flatMap((unit) => {
@@ -84,14 +81,13 @@ const timesText = (value: number, median: number): string =>
   median === 0 ? "–" : `${amountText(Math.round((10 * value) / median) / 10)} ×`;
 
 interface RunsOutProps {
-  readonly c: Context<DashboardEnv>;
   readonly forecasts: ReadonlyMap<string, readonly Forecast[]>;
   /** The credits of the same users. */
   readonly users: readonly FoundUser[];
 }
 
 /** Shows the largest users whose credits have ended, or end first at the current rate. */
-export const RunsOut = ({ c, forecasts, users }: RunsOutProps) => {
+export const RunsOut = ({ forecasts, users }: RunsOutProps) => {
   const ends = [...forecasts].flatMap(([userId, units]) => units.map((forecast) => ({ userId, ...forecast })));
   const usersWho = (is: (daysLeft: number) => boolean) =>
     new Set(ends.filter(({ daysLeft }) => is(daysLeft)).map(({ userId }) => userId)).size;
@@ -115,15 +111,15 @@ export const RunsOut = ({ c, forecasts, users }: RunsOutProps) => {
         head={["User", numberHead("Can be spent now"), numberHead("Debited a day"), "Runs out", ""]}
         empty="Not known for any of these users."
         rows={first.map(({ userId, unit, aDay, daysLeft }) => [
-          <UserLink c={c} id={userId} />,
+          <UserLink id={userId} />,
           <UnitAmount of={remainingOf(userId, unit)} unit={unit} />,
           <>
             {shortAmount(aDay)} <UnitLabel unit={unit} />
           </>,
           runsOutText(daysLeft),
-          <a class="button quiet small" href={`${pathIn(c, "users/grant")}${queryString({ userId })}`}>
+          <AppLink class="button quiet small" to="users/grant" fields={{ userId }}>
             Grant
-          </a>,
+          </AppLink>,
         ])}
       />
     </section>

@@ -1,5 +1,4 @@
-import type { Context } from "hono";
-import type { Child } from "hono/jsx";
+import { type Child, useContext } from "hono/jsx";
 import { doubleOf } from "../books/amounts/amount.ts";
 import { type Forecast, readForecasts } from "../books/credits/forecast.ts";
 import { type FoundUser, namedUsers } from "../books/credits/users.ts";
@@ -7,14 +6,13 @@ import { FIGURE_SUMS_MAX, FIGURE_TOTALS_MAX, type UsageFigures } from "../books/
 import { DAY_MS } from "../lib/time.ts";
 import { DayChart } from "./chart.tsx";
 import { Empty, numberHead, type Tab, Tabs, unitHead } from "./components.tsx";
-import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { createDashboardRoutes } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
-import { BareAmount, unitText } from "./unit-amount.tsx";
+import { BareAmount, UnitsContext, unitText } from "./unit-amount.tsx";
 import { groupTab, LeftOut, type Used, usageDate, usageDaysPage } from "./usage-days.tsx";
 import { CREDITS_READ_MAX, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx";
 
 interface FoundProps {
-  readonly c: Context<DashboardEnv>;
   readonly figures: UsageFigures;
   readonly users: readonly FoundUser[];
   readonly forecasts: ReadonlyMap<string, readonly Forecast[]>;
@@ -24,7 +22,8 @@ interface FoundProps {
 
 const ModelName = ({ model }: Pick<Used, "model">) => <>{model ?? <span class="soft">none</span>}</>;
 
-const UsageFound = ({ c, figures, users, forecasts, to }: FoundProps) => {
+const UsageFound = ({ figures, users, forecasts, to }: FoundProps) => {
+  const units = useContext(UnitsContext);
   const { byDay, byModel, byEvent, byDayAndModel, from } = figures.totals;
   if (byDay.length === 0) {
     return (
@@ -53,14 +52,14 @@ const UsageFound = ({ c, figures, users, forecasts, to }: FoundProps) => {
   const charts = [
     chart("events", "Events", ({ events }) => events),
     ...unitsUsed(byDay).map((unit) =>
-      chart(unit, unitText(c.var.units, unit), ({ quantities }) => doubleOf(quantities[unit])),
+      chart(unit, unitText(units, unit), ({ quantities }) => doubleOf(quantities[unit])),
     ),
   ];
   return (
     <>
       <LeftOut of={figures.users} lists="The lists of users" max={FIGURE_SUMS_MAX} />
-      <RunsOut c={c} forecasts={forecasts} users={users} />
-      <TopUsers c={c} largest={figures.users.largest} users={users} />
+      <RunsOut forecasts={forecasts} users={users} />
+      <TopUsers largest={figures.users.largest} users={users} />
       <LeftOut of={figures.totals} lists="The figures of all users" max={FIGURE_TOTALS_MAX} />
       <section class="card" aria-label="Usage by day">
         <Tabs label="Figure" tabs={charts} />
@@ -106,6 +105,6 @@ export const usagePages = createDashboardRoutes().get("/usage", (c) =>
     const largest = figures.users.largest.slice(0, CREDITS_READ_MAX).map(({ userId }) => userId);
     const { ctx } = c.var;
     const [users, forecasts] = await Promise.all([namedUsers(ctx, largest), readForecasts(ctx, largest)]);
-    return <UsageFound c={c} figures={figures} users={users} forecasts={forecasts} to={to} />;
+    return <UsageFound figures={figures} users={users} forecasts={forecasts} to={to} />;
   }),
 );

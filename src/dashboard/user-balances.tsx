@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { type Child, useContext } from "hono/jsx";
 import { doubleOf, exactAmount, toMinor, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { Forecast } from "../books/credits/forecast.ts";
@@ -6,11 +5,10 @@ import type { BalanceList } from "../books/credits/list.ts";
 import type { readUserTotals } from "../books/credits/read-balance.ts";
 import type { ReservationOutput } from "../books/usage/read-reservation.ts";
 import type { UserModels } from "../books/usage/usage-figures.ts";
+import { AppLink } from "./app-link.tsx";
 import { Meter } from "./chart.tsx";
 import { numberHead, RowMenu, Table, Tag, unitHead } from "./components.tsx";
-import type { DashboardEnv } from "./form.ts";
-import { amountText, queryString, runsOutText, shortAmount, timeText } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
+import { amountText, runsOutText, shortAmount, timeText } from "./format.tsx";
 import { ReservationLink, releasePath } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
 import { AmountList, BareAmount, PartOfAmount, partText, UnitAmount, UnitLabel, UnitsContext } from "./unit-amount.tsx";
@@ -21,25 +19,25 @@ export type UserBalance = BalanceList["balances"][number];
 const OPEN_MAX = 6;
 
 /** Shows the user's grants, each with its balances: those that pay first come first. */
-export const Balances = ({ c, userId, list }: { c: Context<DashboardEnv>; userId: string; list: BalanceList }) => {
+export const Balances = ({ userId, list }: { userId: string; list: BalanceList }) => {
   const grants = balancesByGrant(list);
   const folded = grants.slice(OPEN_MAX);
   return (
     <section class="card" id="balances">
       <h2>Balances, in spending order</h2>
-      <UserGrants c={c} userId={userId} label="Grants" grants={grants.slice(0, OPEN_MAX)} />
+      <UserGrants userId={userId} label="Grants" grants={grants.slice(0, OPEN_MAX)} />
       {folded.length > 0 && (
         <details class="more">
           <summary>{folded.flat().length} more balances</summary>
-          <UserGrants c={c} userId={userId} label="More grants" grants={folded} />
+          <UserGrants userId={userId} label="More grants" grants={folded} />
         </details>
       )}
       {grants.length > 0 && (
         <p class="soft">
           {list.isTruncated ? "Not all balances are shown here. " : ""}
-          <a href={`${pathIn(c, "users/balances")}${queryString({ userId })}`}>
+          <AppLink to="users/balances" fields={{ userId }}>
             All balances, by status, pack and reference
-          </a>
+          </AppLink>
         </p>
       )}
     </section>
@@ -59,13 +57,12 @@ function balancesByGrant({ balances }: BalanceList): readonly (readonly UserBala
 }
 
 interface UserGrantsProps {
-  readonly c: Context<DashboardEnv>;
   readonly userId: string;
   readonly label: string;
   readonly grants: readonly (readonly UserBalance[])[];
 }
 
-const UserGrants = ({ c, userId, label, grants }: UserGrantsProps) => (
+const UserGrants = ({ userId, label, grants }: UserGrantsProps) => (
   <Table
     label={label}
     csv="balances"
@@ -73,21 +70,22 @@ const UserGrants = ({ c, userId, label, grants }: UserGrantsProps) => (
     empty="This user has no balances."
     rows={grants.flatMap((grant) => {
       const [first] = grant;
-      return first === undefined ? [] : [grantRow({ c, userId, grant, first })];
+      return first === undefined ? [] : [grantRow({ userId, grant, first })];
     })}
   />
 );
 
 interface GrantProps {
-  readonly c: Context<DashboardEnv>;
   readonly userId: string;
   readonly grant: readonly UserBalance[];
   readonly first: UserBalance;
 }
 
-const grantRow = ({ c, userId, grant, first }: GrantProps): readonly Child[] => [
+const grantRow = ({ userId, grant, first }: GrantProps): readonly Child[] => [
   <>
-    <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId: first.balanceId })}`}>{first.packName}</a>
+    <AppLink to="users/balance" fields={{ balanceId: first.balanceId }}>
+      {first.packName}
+    </AppLink>
     <div class="soft">
       Granted {timeText(first.grantedAt)} ({first.source})
     </div>
@@ -97,8 +95,8 @@ const grantRow = ({ c, userId, grant, first }: GrantProps): readonly Child[] => 
   timeText(first.expiresAt),
   <RowMenu label={`Actions for ${first.packName}, ${first.balanceId}`}>
     {grant.flatMap((balance) => {
-      const linkTo = (path: string, name: string, hash = "") => (
-        <a href={`${pathIn(c, path)}${queryString({ userId, balanceId: balance.balanceId })}${hash}`}>
+      const linkTo = (path: string, name: string, hash?: string) => (
+        <AppLink to={path} fields={{ userId, balanceId: balance.balanceId }} hash={hash}>
           {name}
           {grant.length > 1 && (
             <>
@@ -106,10 +104,10 @@ const grantRow = ({ c, userId, grant, first }: GrantProps): readonly Child[] => 
               <UnitAmount of={balance.initial} unit={balance.unit} />
             </>
           )}
-        </a>
+        </AppLink>
       );
       const changes = [linkTo("users/adjust", "Adjust"), linkTo("users/revoke", "Revoke")];
-      return [linkTo("users", "Ledger", "#ledger"), ...(balance.status === "revoked" ? [] : changes)];
+      return [linkTo("users", "Ledger", "ledger"), ...(balance.status === "revoked" ? [] : changes)];
     })}
   </RowMenu>,
 ];
@@ -235,13 +233,12 @@ export const ByModel = ({ usage: { days, models, isPartial } }: { usage: UserMod
 };
 
 interface HoldsProps {
-  readonly c: Context<DashboardEnv>;
   readonly reservations: readonly ReservationOutput[];
   readonly isAll: boolean;
 }
 
 /** Shows the user's open reservations, each with a link to its page, where it can be released. */
-export const Holds = ({ c, reservations, isAll }: HoldsProps) => (
+export const Holds = ({ reservations, isAll }: HoldsProps) => (
   <section class="card" id="holds">
     <h2>Open reservations</h2>
     <Table
@@ -250,7 +247,7 @@ export const Holds = ({ c, reservations, isAll }: HoldsProps) => (
       head={["Reservation", "Event", "Holds", "Expires", ""]}
       empty=""
       rows={reservations.map((reservation) => [
-        <ReservationLink c={c} id={reservation.reservationId} />,
+        <ReservationLink id={reservation.reservationId} />,
         [reservation.event, reservation.model].filter((part) => part !== null).join(" · "),
         <span class="num">
           <AmountList of={reservation.holds} />
@@ -258,9 +255,9 @@ export const Holds = ({ c, reservations, isAll }: HoldsProps) => (
         <span class="num">
           {timeText(reservation.expiresAt)}, then {reservation.onExpiry === "charge" ? "charged" : "returned"}
         </span>,
-        <a href={pathIn(c, releasePath(reservation))} aria-label={`Release ${reservation.reservationId}`}>
+        <AppLink to={releasePath(reservation)} aria-label={`Release ${reservation.reservationId}`}>
           Release
-        </a>,
+        </AppLink>,
       ])}
     />
     {!isAll && <p class="soft">Only the newest {reservations.length} are shown.</p>}

@@ -1,97 +1,102 @@
-import type { Context } from "hono";
 import { useContext } from "hono/jsx";
 import { ledgerReason } from "../api/credits/credit-shapes.ts";
+import { historyInput } from "../api/credits/list-ledger-entries.ts";
 import { fromMinor } from "../books/amounts/amount.ts";
-import type { LedgerRow } from "../books/credits/history.ts";
-import { SEARCHED_LEDGER_ENTRIES_MAX } from "../books/credits/search-ledger.ts";
-import type { EventDescription } from "../books/usage/describe-events.ts";
-import { iso } from "../lib/time.ts";
+import { type LedgerRow, ledgerPage } from "../books/credits/history.ts";
+import { type LedgerFilters, SEARCHED_LEDGER_ENTRIES_MAX, searchLedger } from "../books/credits/search-ledger.ts";
+import { describeEvents, type EventDescription } from "../books/usage/describe-events.ts";
+import { invalid } from "../errors.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
 import { StepChart } from "./chart.tsx";
 import { numberHead } from "./components.tsx";
-import { Choice, Field, Hidden } from "./fields.tsx";
-import type { DashboardEnv, Form } from "./form.ts";
-import { amountText, queryString, Time, timeText } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
+import { type Form, type PageContext, parseForm, textField, timeField } from "./form.ts";
+import { Time, timeText } from "./format.tsx";
 import { BalanceLink, EventLink, ReservationLink } from "./links.tsx";
-import { type ListColumn, ListTable, type ShownList } from "./list.tsx";
+import type { ListColumn } from "./list.tsx";
+import type { Resource } from "./resource.tsx";
 import { BareAmount, QuantityList, UnitChange, UnitsContext, unitAmountText, unitText } from "./unit-amount.tsx";
 import type { UserBalance } from "./user-balances.tsx";
 
-interface LedgerProps {
-  readonly c: Context<DashboardEnv>;
-  readonly form: Form;
-  readonly balances: readonly UserBalance[];
-  readonly list: ShownList<LedgerRow>;
-  /** The usage events that caused the page's entries. */
-  readonly events: ReadonlyMap<string, EventDescription>;
-  /** The balance that the chart shows, and its newest entries. Null when the user has no balance. */
-  readonly chart: { readonly balance: UserBalance; readonly rows: readonly LedgerRow[] } | null;
+/** The newest entries that the chart of a balance shows. */
+const CHART_ROWS = 200;
+
+/** A ledger entry, on a page with the name of its pack and the usage event that caused it. */
+type LedgerLine = LedgerRow & { readonly packName?: string | undefined; readonly event?: EventDescription | undefined };
+
+/** The ledger of a user, newest first. The file has the entries alone. */
+export const ledgerList = (balances: readonly UserBalance[]): Resource<LedgerLine> => ({
+  path: "users",
+  file: "users/ledger",
+  id: "ledger",
+  title: "Ledger",
+  heading: "Ledger",
+  columns: LEDGER_COLUMNS,
+  filters: (c) => [
+    { name: "userId" },
+    { name: "balanceId", label: "Balance", options: [["", "all"], ...balances.map((each) => balanceChoice(c, each))] },
+    { name: "reason", label: "Reason", options: [["", "all"], ...ledgerReason.unwrap().options] },
+    { name: "from", label: "From (UTC)", type: "date" },
+    { name: "to", label: "To, included (UTC)", type: "date" },
+  ],
+  read: (c, form) => {
+    const { userId, balanceId } = form;
+    const input = parseForm(historyInput, { userId, balanceId });
+    const filters = readLedgerFilters(form);
+    return (page) => searchLedger(c.var.ctx, { ...input, ...page }, filters);
+  },
+  complete: async ({ var: { ctx } }, rows) => {
+    const events = await describeEvents(
+      ctx,
+      rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId])),
+    );
+    const packs = new Map(balances.map(({ balanceId, packName }) => [balanceId, packName]));
+    return rows.map((row) => ({ ...row, packName: packs.get(row.balanceId), event: events.get(row.eventId ?? "") }));
+  },
+  empty: "No entries.",
+  searched: [SEARCHED_LEDGER_ENTRIES_MAX, "entries"],
+  head: async (c, { form: { userId = "", balanceId } }) => {
+    const balance = balances.find((each) => each.balanceId === balanceId) ?? balances[0];
+    if (balance === undefined) return null;
+    const { rows } = await ledgerPage(c.var.ctx, { userId, balanceId: balance.balanceId, limit: CHART_ROWS });
+    return <BalanceChart balance={balance} rows={rows} />;
+  },
+});
+
+const balanceChoice = (
+  { var: { units } }: PageContext,
+  { balanceId, packName, unit, initial, grantedAt }: UserBalance,
+) =>
+  [
+    balanceId,
+    `${packName}, ${unitAmountText(units, unit, initial)}, ${timeText(grantedAt)}, …${balanceId.slice(-4)}`,
+  ] as const;
+
+/** Returns the start of the day of a date field, in milliseconds. */
+function dayField(form: Form, name: string): number | undefined {
+  const text = timeField(form, name);
+  if (text === undefined) return undefined;
+  const atMs = Date.parse(text);
+  if (Number.isNaN(atMs)) throw invalid(name, "must be a date such as 2026-01-31");
+  return atMs;
 }
 
-export const Ledger = ({ c, form, balances, list, events, chart }: LedgerProps) => {
-  const { userId = "", balanceId = "", reason = "", from = "", to = "" } = form;
-  const filters = { userId, balanceId, reason, from, to };
-  const link = (fields: Record<string, string>) =>
-    `${pathIn(c, "users")}${queryString({ ...filters, ...fields })}#ledger`;
-  return (
-    <section class="card" id="ledger">
-      <h2>Ledger</h2>
-      {chart !== null && <BalanceChart balance={chart.balance} rows={chart.rows} />}
-      <form method="get" action={`${pathIn(c, "users")}#ledger`} class="row">
-        <Hidden fields={{ userId }} />
-        <Choice
-          label="Balance"
-          name="balanceId"
-          value={balanceId}
-          options={[
-            ["", "all"],
-            ...balances.map(
-              (balance) =>
-                [
-                  balance.balanceId,
-                  `${balance.packName}, ${unitAmountText(c.var.units, balance.unit, balance.initial)}, ${timeText(balance.grantedAt)}, …${balance.balanceId.slice(-4)}`,
-                ] as const,
-            ),
-          ]}
-        />
-        <Choice
-          label="Reason"
-          name="reason"
-          value={reason}
-          options={[["", "all"], ...ledgerReason.unwrap().options.map((each) => [each, each] as const)]}
-        />
-        <Field label="From (UTC)" name="from" type="date" value={from} />
-        <Field label="To, included (UTC)" name="to" type="date" value={to} />
-        <button type="submit" class="quiet">
-          Filter
-        </button>
-      </form>
-      <ListTable
-        label="Ledger"
-        columns={LEDGER_COLUMNS}
-        list={list}
-        view={{ c, balances, events }}
-        hrefOf={link}
-        csvHrefOf={(fields) => `${pathIn(c, "users/ledger.csv")}${queryString({ ...filters, ...fields })}`}
-        empty="No entries."
-      />
-      {(reason !== "" || from !== "") && list.nextCursor !== null && (
-        <p class="soft">
-          This page searched {amountText(SEARCHED_LEDGER_ENTRIES_MAX)} entries. Older pages may have more of these.
-        </p>
-      )}
-    </section>
-  );
-};
+function readLedgerFilters(form: Form): LedgerFilters {
+  const reason = textField(form, "reason");
+  const toMs = dayField(form, "to");
+  return {
+    reason: reason === undefined ? undefined : parseForm(ledgerReason, reason),
+    fromMs: dayField(form, "from"),
+    toMs: toMs === undefined ? undefined : toMs + DAY_MS,
+  };
+}
 
-type LedgerView = Pick<LedgerProps, "c" | "balances" | "events">;
 const columnOf = <
   Name extends "balanceId" | "packId" | "unit" | "reason" | "cause" | "eventId" | "reservationId" | "note",
 >(
   name: Name,
 ) => ({ name, value: (row: LedgerRow) => row[name] });
 
-export const LEDGER_COLUMNS: readonly ListColumn<LedgerRow, LedgerView>[] = [
+const LEDGER_COLUMNS: readonly ListColumn<LedgerLine>[] = [
   {
     name: "occurredAt",
     head: "When",
@@ -103,9 +108,9 @@ export const LEDGER_COLUMNS: readonly ListColumn<LedgerRow, LedgerView>[] = [
   {
     ...columnOf("balanceId"),
     head: "Balance",
-    cell: ({ balanceId }, { c, balances }) => (
+    cell: ({ packName, balanceId }) => (
       <>
-        {balances.find((balance) => balance.balanceId === balanceId)?.packName} <BalanceLink c={c} id={balanceId} />
+        {packName} <BalanceLink id={balanceId} />
       </>
     ),
   },
@@ -139,9 +144,7 @@ export const LEDGER_COLUMNS: readonly ListColumn<LedgerRow, LedgerView>[] = [
   {
     name: "source",
     head: "Source",
-    cell: (row, { c, events }) => (
-      <SourceLinks c={c} row={row} event={row.eventId === null ? undefined : events.get(row.eventId)} />
-    ),
+    cell: (row) => <SourceLinks row={row} />,
     sortKey: (row) => [row.eventId, row.reservationId],
   },
   columnOf("eventId"),
@@ -150,19 +153,14 @@ export const LEDGER_COLUMNS: readonly ListColumn<LedgerRow, LedgerView>[] = [
 ];
 
 /** Shows the cause of an entry: its usage event with the quantities, or its reservation. */
-const SourceLinks = ({
-  c,
-  row,
-  event,
-}: Pick<LedgerProps, "c"> & { row: LedgerRow; event: EventDescription | undefined }) => (
+const SourceLinks = ({ row: { event, eventId, reservationId } }: { row: LedgerLine }) => (
   <>
     {event !== undefined && (
       <div>
         {[event.event, event.model].filter((part) => part !== null).join(" · ")}: <QuantityList of={event.quantities} />
       </div>
     )}
-    {row.eventId !== null && <EventLink c={c} id={row.eventId} />}{" "}
-    {row.reservationId !== null && <ReservationLink c={c} id={row.reservationId} />}
+    {eventId !== null && <EventLink id={eventId} />} {reservationId !== null && <ReservationLink id={reservationId} />}
   </>
 );
 

@@ -1,29 +1,30 @@
-import type { Context } from "hono";
+import { useContext } from "hono/jsx";
 import { doubleOf } from "../books/amounts/amount.ts";
 import type { UserLimitOutput } from "../books/limits/read-user-limits.ts";
 import { removeOverride, setOverride } from "../books/limits/user-limits.ts";
 import { invalid } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
+import { AppLink } from "./app-link.tsx";
 import { Table } from "./components.tsx";
 import { redirectAfter } from "./confirm.tsx";
-import { Field, Hidden } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, numberField } from "./form.ts";
+import { Field } from "./fields.tsx";
+import { createDashboardRoutes, numberField, type PageContext } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
 import { Time } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { userPath } from "./links.tsx";
-import { PartOfAmount, UnitAmount, unitText } from "./unit-amount.tsx";
+import { PartOfAmount, UnitAmount, UnitsContext, unitText } from "./unit-amount.tsx";
 
 const OVERRIDE_PATH = "users/limit";
 const PERIODS = { minute: "this minute", hour: "this hour", day: "today", week: "this week", month: "this month" };
 
 interface UserLimitsProps {
-  readonly c: Context<DashboardEnv>;
   readonly userId: string;
   readonly limits: readonly UserLimitOutput[];
 }
 
 /** Shows how much of each limit a user has used, with a bar, and a form that sets or lifts the user's override. */
-export const UserLimits = ({ c, userId, limits }: UserLimitsProps) =>
+export const UserLimits = ({ userId, limits }: UserLimitsProps) =>
   limits.length === 0 ? null : (
     <section class="card" id="limits">
       <h2>Usage limits</h2>
@@ -44,7 +45,7 @@ export const UserLimits = ({ c, userId, limits }: UserLimitsProps) =>
           </>,
           <LimitBar limit={limit} />,
           <Time at={limit.resetsAt} />,
-          <OverrideForm c={c} userId={userId} limit={limit} />,
+          <OverrideForm userId={userId} limit={limit} />,
         ])}
         empty=""
       />
@@ -60,13 +61,14 @@ const LimitBar = ({ limit: { amount, used, name } }: { limit: UserLimitOutput })
     />
   );
 
-const OverrideForm = ({ c, userId, limit }: Omit<UserLimitsProps, "limits"> & { readonly limit: UserLimitOutput }) => (
+const OverrideForm = ({ userId, limit }: Omit<UserLimitsProps, "limits"> & { readonly limit: UserLimitOutput }) => (
   <details>
     <summary>Override</summary>
-    <form method="post" action={pathIn(c, OVERRIDE_PATH)} class="row">
-      <FormToken c={c} />
-      <Hidden fields={{ userId, limitId: limit.limitId }} />
-      <Field label={`Amount of ${limit.name} for this user (${unitText(c.var.units, limit.unit)})`} name="amount" />
+    <AppForm action={OVERRIDE_PATH} class="row" fields={{ userId, limitId: limit.limitId }}>
+      <Field
+        label={`Amount of ${limit.name} for this user (${unitText(useContext(UnitsContext), limit.unit)})`}
+        name="amount"
+      />
       <button type="submit" name="act" value="set" class="quiet small">
         Set
       </button>
@@ -76,11 +78,11 @@ const OverrideForm = ({ c, userId, limit }: Omit<UserLimitsProps, "limits"> & { 
       <button type="submit" name="act" value="lift" class="quiet small">
         Lift the override
       </button>
-    </form>
+    </AppForm>
   </details>
 );
 
-function actOnOverride(c: Context<DashboardEnv>) {
+function actOnOverride(c: PageContext) {
   const { form } = c.var;
   const { userId = "", limitId = "" } = form;
   return callVerb(c, async (ctx) => {
@@ -104,7 +106,7 @@ export const userLimitRoutes = createDashboardRoutes().post(`/${OVERRIDE_PATH}`,
         c,
         { title: "Override", section: "users", rejection },
         <p class="card">
-          <a href={pathIn(c, userPath(c.var.form.userId))}>Back to the user</a>
+          <AppLink to={userPath(c.var.form.userId)}>Back to the user</AppLink>
         </p>,
       ),
   ),

@@ -1,30 +1,29 @@
-import type { Context } from "hono";
 import * as z from "zod";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { freeText, userId } from "../http/fields.ts";
 import { lazy } from "../http/lazy.ts";
 import { addUserNote, deleteUserNote, listUserNotes, NOTE_TEXT_MAX, type UserNote } from "../people/user-notes.ts";
+import { AppLink } from "./app-link.tsx";
 import { Table } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { LongText } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext, parseForm } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { queryString, Time } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { userPath } from "./links.tsx";
 import { repeatable } from "./session.tsx";
 
 const NOTES_PATH = "users/notes";
 
 interface UserNotesProps {
-  readonly c: Context<DashboardEnv>;
   readonly userId: string;
   readonly notes: readonly UserNote[];
 }
 
 /** Shows the operators' notes on a user, newest first, and a form for another. */
-export const UserNotes = ({ c, userId, notes }: UserNotesProps) => (
+export const UserNotes = ({ userId, notes }: UserNotesProps) => (
   <>
     {notes.length > 0 && (
       <section class="card" id="user-notes">
@@ -37,22 +36,23 @@ export const UserNotes = ({ c, userId, notes }: UserNotesProps) => (
             <span class="lines">{text}</span>,
             by,
             <Time at={createdAt} />,
-            <a href={`${pathIn(c, `${NOTES_PATH}/delete`)}${queryString({ userId, noteId })}`}>Delete</a>,
+            <AppLink to={`${NOTES_PATH}/delete`} fields={{ userId, noteId }}>
+              Delete
+            </AppLink>,
           ])}
         />
       </section>
     )}
-    <NoteForm c={c} userId={userId} />
+    <NoteForm userId={userId} />
   </>
 );
 
-const NoteForm = ({ c, userId, rejection }: Omit<UserNotesProps, "notes"> & { rejection?: PurserError }) => (
+const NoteForm = ({ userId, rejection }: Omit<UserNotesProps, "notes"> & { rejection?: PurserError }) => (
   <FormCard
-    c={c}
     action={NOTES_PATH}
     title="Add a note"
     about="Operators see it here. It is part of the person's export, without your name, and an erasure deletes it."
-    hidden={{ userId }}
+    fields={{ userId }}
     rejection={rejection}
     once
     button="Add note"
@@ -61,14 +61,14 @@ const NoteForm = ({ c, userId, rejection }: Omit<UserNotesProps, "notes"> & { re
   </FormCard>
 );
 
-const rejectedNotePage = (c: Context<DashboardEnv>, rejection: PurserError) =>
+const rejectedNotePage = (c: PageContext, rejection: PurserError) =>
   page(
     c,
-    { title: "Add a note", section: "users", rejection },
-    <NoteForm c={c} userId={c.var.form.userId ?? ""} rejection={rejection} />,
+    { title: `User ${c.var.form.userId}`, section: "users", rejection },
+    <NoteForm userId={c.var.form.userId ?? ""} rejection={rejection} />,
   );
 
-async function deleteNotePage(c: Context<DashboardEnv>, { userId = "", noteId = "" }: Form, rejection?: PurserError) {
+async function deleteNotePage(c: PageContext, { userId = "", noteId = "" }: Form, rejection?: PurserError) {
   const note = (await listUserNotes(c.var.ctx, userId)).find((each) => each.noteId === noteId);
   return confirmPage(
     c,

@@ -1,11 +1,10 @@
-import type { Context } from "hono";
 import type { BalanceList } from "../books/credits/list.ts";
 import type { PlanOutput } from "../books/usage/plan.ts";
 import type { PurserError } from "../errors.ts";
 import { numberHead, Table } from "./components.tsx";
-import { Field, Hidden } from "./fields.tsx";
-import type { DashboardEnv, Form } from "./form.ts";
-import { pathIn } from "./layout.tsx";
+import { Field } from "./fields.tsx";
+import type { Form } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
 import { BareAmount, UnitAmount, useUnits } from "./unit-amount.tsx";
 
 const WHY_SKIPPED: Readonly<Record<PlanOutput["skipped"][number]["reason"], string>> = {
@@ -18,7 +17,6 @@ const WHY_SKIPPED: Readonly<Record<PlanOutput["skipped"][number]["reason"], stri
 };
 
 interface PlanProps {
-  readonly c: Context<DashboardEnv>;
   readonly form: Form;
   readonly list: BalanceList;
   readonly plan: PlanOutput | undefined;
@@ -26,11 +24,10 @@ interface PlanProps {
 }
 
 /** Shows the preview of a debit, which changes nothing. */
-export const Plan = ({ c, form, list, plan, rejection }: PlanProps) => (
+export const Plan = ({ form, list, plan, rejection }: PlanProps) => (
   <section class="card" id="plan">
     <h2>Preview a debit</h2>
-    <form method="get" action={`${pathIn(c, "users")}#plan`}>
-      <Hidden fields={{ userId: form.userId ?? "" }} />
+    <AppForm method="get" action="users" hash="plan" fields={{ userId: form.userId ?? "" }}>
       <div class="row">
         <Field
           label="Event"
@@ -51,7 +48,7 @@ export const Plan = ({ c, form, list, plan, rejection }: PlanProps) => (
           Preview
         </button>
       </div>
-    </form>
+    </AppForm>
     {plan !== undefined && <PlanResult list={list} plan={plan} />}
   </section>
 );

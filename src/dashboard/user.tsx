@@ -1,45 +1,47 @@
-import type { Context } from "hono";
 import { planInput } from "../api/credits/preview-debit.ts";
 import type { readUserTotals } from "../books/credits/read-balance.ts";
 import { isKnownUser } from "../books/credits/users.ts";
 import { type PlanOutput, planUsage } from "../books/usage/plan.ts";
 import { invalid, type PurserError } from "../errors.ts";
+import { AppLink } from "./app-link.tsx";
 import { RowMenu, type Tab, Tabs } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import {
   catchRejection,
   createDashboardRoutes,
-  type DashboardEnv,
   type Form,
   numberField,
+  type PageContext,
   parseForm,
   textField,
+  useRequest,
 } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
 import { amountText, queryString } from "./format.tsx";
 import type { Identity } from "./identities.ts";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { IdentityText } from "./links.tsx";
-import { csvFile } from "./list.tsx";
-import { ledgerReader, readHistory, readUser, SHOWN_HOLDS_MAX, USAGE_DAYS } from "./read-user.ts";
+import { readUser, SHOWN_HOLDS_MAX, USAGE_DAYS } from "./read-user.ts";
 import { RecurringGrants } from "./recurring.tsx";
+import { listHandlers } from "./resource.tsx";
 import { Timeline } from "./timeline.tsx";
 import { useUnits } from "./unit-amount.tsx";
 import { Balances, ByModel, Holds, Totals } from "./user-balances.tsx";
-import { LEDGER_COLUMNS, Ledger } from "./user-ledger.tsx";
+import { ledgerList } from "./user-ledger.tsx";
 import { UserLimits } from "./user-limits.tsx";
 import { Memberships } from "./user-memberships.tsx";
 import { UserNotes } from "./user-notes.tsx";
 import { Plan } from "./user-plan.tsx";
 
 /** Shows the search for users, and for other objects by their id. */
-const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: string | undefined }) => (
-  <form method="get" action={pathIn(c, "users")} class="row">
+const FindUser = ({ value }: { value?: string | undefined }) => (
+  <AppForm method="get" action="users" class="row">
     <Field label="User id" name="q" value={value} />
     <button type="submit">Search</button>
     <p class="soft wide">
       A user id or a reference, or its beginning. Or the id of a balance, a reservation, an event or a payment.
     </p>
-  </form>
+  </AppForm>
 );
 
 const USER_NOTICES: Readonly<Record<string, string>> = {
@@ -77,12 +79,12 @@ function tooManyToPlan(balances: number): PurserError {
 }
 
 /** Shows all of one user's credits. */
-export async function userPage(c: Context<DashboardEnv>) {
+export async function userPage(c: PageContext) {
   const form = c.req.query();
   const { userId = "" } = form;
   const found = await catchRejection(() => readUser(c, form));
   if (found.result === undefined) {
-    return page(c, { title: "Users", section: "users", rejection: found.rejection }, <FindUser c={c} value={userId} />);
+    return page(c, { title: "Users", section: "users", rejection: found.rejection }, <FindUser value={userId} />);
   }
   const user = found.result;
   const { list, totals, reservations, ledger, memberships } = user;
@@ -94,9 +96,9 @@ export async function userPage(c: Context<DashboardEnv>) {
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
           return planUsage(c.var.ctx, parseForm(planInput, userEventFields(form)));
         });
-  const hasNothing = [list.balances, ledger.rows, memberships, user.notes].every(({ length }) => length === 0);
+  const hasNothing = [list.balances, ledger.list.rows, memberships, user.notes].every(({ length }) => length === 0);
   if (hasNothing && !(await isKnownUser(c.var.ctx, userId))) {
-    return page(c, { title: "Users", section: "users" }, <Unknown c={c} userId={userId} />);
+    return page(c, { title: "Users", section: "users" }, <Unknown userId={userId} />);
   }
   const tabs: readonly Tab[] = [
     {
@@ -105,11 +107,11 @@ export async function userPage(c: Context<DashboardEnv>) {
       children: (
         <>
           <Totals list={list} totals={totals} forecasts={user.forecasts} />
-          <Balances c={c} userId={userId} list={list} />
+          <Balances userId={userId} list={list} />
           {reservations.length > 0 && (
-            <Holds c={c} reservations={reservations} isAll={reservations.length < SHOWN_HOLDS_MAX} />
+            <Holds reservations={reservations} isAll={reservations.length < SHOWN_HOLDS_MAX} />
           )}
-          <RecurringGrants c={c} recurring={user.recurring} />
+          <RecurringGrants recurring={user.recurring} />
         </>
       ),
     },
@@ -119,28 +121,26 @@ export async function userPage(c: Context<DashboardEnv>) {
       children: (
         <>
           <ByModel usage={user.usage} />
-          <UserLimits c={c} userId={userId} limits={user.limits} />
-          <Memberships c={c} memberships={memberships} days={USAGE_DAYS} />
-          <Plan c={c} form={form} list={list} plan={answer?.result} rejection={answer?.rejection} />
+          <UserLimits userId={userId} limits={user.limits} />
+          <Memberships memberships={memberships} days={USAGE_DAYS} />
+          <Plan form={form} list={list} plan={answer?.result} rejection={answer?.rejection} />
         </>
       ),
     },
     {
       id: "events",
       name: "Timeline",
-      children: <Timeline c={c} userId={userId} page={user.timeline} balances={list.balances} />,
+      children: <Timeline userId={userId} page={user.timeline} balances={list.balances} />,
     },
     {
       id: "entries",
       name: "Ledger",
-      children: (
-        <Ledger c={c} form={form} balances={list.balances} list={ledger} events={user.events} chart={user.chart} />
-      ),
+      children: ledger.card,
     },
     {
       id: "notes",
       name: user.notes.length === 0 ? "Notes" : `Notes (${user.notes.length})`,
-      children: <UserNotes c={c} userId={userId} notes={user.notes} />,
+      children: <UserNotes userId={userId} notes={user.notes} />,
     },
   ];
   return page(
@@ -150,7 +150,7 @@ export async function userPage(c: Context<DashboardEnv>) {
       section: "users",
       notice: USER_NOTICES[form.notice ?? ""],
       rejection: answer?.rejection,
-      actions: <UserActions c={c} userId={userId} />,
+      actions: <UserActions userId={userId} />,
     },
     <>
       <UserHeader identity={user.identity} totals={totals} />
@@ -180,31 +180,34 @@ const UserHeader = ({ identity, totals }: HeaderProps) => {
 };
 
 /** Shows that no user has this id. The id may be mistyped or belong to the other mode. */
-const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
-  const { appId, mode } = c.var.ctx.environment;
+const Unknown = ({ userId }: { userId: string }) => {
+  const { appId, mode } = useRequest().var.ctx.environment;
   const other = mode === "live" ? "test" : "live";
   const trimmed = userId.trim();
   return (
     <>
-      <FindUser c={c} value={userId} />
+      <FindUser value={userId} />
       <div class="card">
         <p>
           No user has this id in {mode} mode: <code>{userId}</code>. Ids are compared exactly.{" "}
           <a href={`/admin/apps/${appId}/${other}/users${queryString({ userId })}`}>Look in {other} mode</a>
           {trimmed !== userId && trimmed !== "" && (
             <>
-              , or <a href={`${pathIn(c, "users")}${queryString({ userId: trimmed })}`}>without the spaces around it</a>
+              , or{" "}
+              <AppLink to="users" fields={{ userId: trimmed }}>
+                without the spaces around it
+              </AppLink>
             </>
           )}
           .
         </p>
         <p class="row">
-          <a class="button quiet" href={`${pathIn(c, "users/grant")}${queryString({ userId })}`}>
+          <AppLink class="button quiet" to="users/grant" fields={{ userId }}>
             Grant to a new user?
-          </a>
-          <a class="button quiet" href={`${pathIn(c, "people")}${queryString({ distinctId: userId })}`}>
+          </AppLink>
+          <AppLink class="button quiet" to="people" fields={{ distinctId: userId }}>
             Look for a person
-          </a>
+          </AppLink>
         </p>
       </div>
     </>
@@ -212,7 +215,7 @@ const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) =>
 };
 
 /** Shows the main action, and the others in a menu. */
-const UserActions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
+const UserActions = ({ userId }: { userId: string }) => {
   const links = [
     ["users/recurring", "Grant every period", { userId }],
     ["users/refund", "Refund an order", { userId }],
@@ -223,19 +226,18 @@ const UserActions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }
   ] as const;
   return (
     <>
-      <a class="button" href={`${pathIn(c, "users/grant")}${queryString({ userId })}`}>
+      <AppLink class="button" to="users/grant" fields={{ userId }}>
         Grant credits
-      </a>
+      </AppLink>
       <RowMenu label="More actions">
         {links.map(([place, name, fields]) => (
-          <a href={`${pathIn(c, place)}${queryString(fields)}`}>{name}</a>
+          <AppLink to={place} fields={fields}>
+            {name}
+          </AppLink>
         ))}
       </RowMenu>
     </>
   );
 };
 
-export const userRoutes = createDashboardRoutes().get("/users/ledger.csv", (c) => {
-  const form = c.req.query();
-  return csvFile(c, "ledger", LEDGER_COLUMNS, ledgerReader(c.var.ctx, form, readHistory(form)));
-});
+export const userRoutes = createDashboardRoutes().get("/users/ledger.csv", listHandlers(ledgerList([])).csv);

@@ -1,4 +1,3 @@
-import type { Context } from "hono";
 import { doubleOf, UNITS } from "../books/amounts/amount.ts";
 import { findReferences } from "../books/credits/find-entries.ts";
 import { type FoundUser, findUsers, recentUsers } from "../books/credits/users.ts";
@@ -6,13 +5,13 @@ import { readUsageEvent } from "../books/usage/describe-events.ts";
 import { PurserError } from "../errors.ts";
 import { numberText } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { AppLink, pathIn } from "./app-link.tsx";
 import { menuColumn, timeColumn } from "./columns.tsx";
 import { Amounts, numberHead, Table, Tag } from "./components.tsx";
 import { exists, pageOfId } from "./find.ts";
-import { createDashboardRoutes, type DashboardEnv, type Form, type PageContext, textField } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext, textField } from "./form.ts";
 import { queryString, Time } from "./format.tsx";
 import { type Identity, readIdentities } from "./identities.ts";
-import { pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, IdentityText, ReferenceLink, UserLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
@@ -34,7 +33,7 @@ interface FoundMore {
   readonly isRecent?: boolean;
 }
 
-async function usersPage(c: Context<DashboardEnv>) {
+async function usersPage(c: PageContext) {
   const q = searchText(c.req.query());
   if (q === undefined) return listPage(c, usersList);
   const place = await pageOfId(c, q);
@@ -54,24 +53,23 @@ async function usersPage(c: Context<DashboardEnv>) {
         <p class="card">
           {isEvent && (
             <>
-              A usage event has this id: <EventLink c={c} id={q} />.{" "}
+              A usage event has this id: <EventLink id={q} />.{" "}
             </>
           )}
           <a href={open}>Open the user “{q}”</a>, whether or not there is one.
         </p>
-        {referenced.length > 0 && <ReferenceList c={c} balances={referenced} />}
+        {referenced.length > 0 && <ReferenceList balances={referenced} />}
       </>
     ),
   });
 }
 
 interface ReferencesProps {
-  readonly c: Context<DashboardEnv>;
   readonly balances: Awaited<ReturnType<typeof findReferences>>;
 }
 
 /** Shows balances of any user whose reference was searched for. */
-const ReferenceList = ({ c, balances }: ReferencesProps) => (
+const ReferenceList = ({ balances }: ReferencesProps) => (
   <section class="card">
     <h2>Balances with this reference</h2>
     <Table
@@ -80,9 +78,9 @@ const ReferenceList = ({ c, balances }: ReferencesProps) => (
       head={["Reference", "User", "Balance", "Pack", numberHead("Remaining"), "Status", "Granted"]}
       empty=""
       rows={balances.map((balance) => [
-        <ReferenceLink c={c} reference={balance.externalRef ?? ""} />,
-        <UserLink c={c} id={balance.userId} />,
-        <BalanceLink c={c} id={balance.balanceId} />,
+        <ReferenceLink reference={balance.externalRef ?? ""} />,
+        <UserLink id={balance.userId} />,
+        <BalanceLink id={balance.balanceId} />,
         balance.packName,
         <span class="num">
           <PartOfAmount part={balance.remaining} of={balance.initial} unit={balance.unit} />
@@ -105,13 +103,13 @@ async function withIdentities(ctx: TenantCtx, users: readonly FoundUser[]): Prom
   return users.map((user) => ({ ...user, identity: identities.get(user.userId) ?? null }));
 }
 
-const USER_COLUMNS: readonly ListColumn<ListedUser, PageContext>[] = [
+const USER_COLUMNS: readonly ListColumn<ListedUser>[] = [
   {
     name: "userId",
     head: "User",
-    cell: ({ userId, identity }, c) => (
+    cell: ({ userId, identity }) => (
       <>
-        <UserLink c={c} id={userId} /> <IdentityText identity={identity} />
+        <UserLink id={userId} /> <IdentityText identity={identity} />
       </>
     ),
     value: ({ userId }) => userId,
@@ -193,17 +191,17 @@ const usersList: Resource<ListedUser, FoundMore> = {
       ? "No users yet. A user appears with the first grant or usage event."
       : `No user's id begins with “${searchText(form)}”.`,
   words: ["First users", "More users"],
-  foot: (c, { first, list }) =>
+  foot: (_, { first, list }) =>
     first?.isRecent === true && list.sorted === null ? (
       <p class="soft">
-        The latest activity first, by the day. Approximate. <a href={pathIn(c, "users?by=id")}>All users, by id</a>
+        The latest activity first, by the day. Approximate. <AppLink to="users?by=id">All users, by id</AppLink>
       </p>
     ) : null,
-  below: (c) => (
+  below: () => (
     <p class="soft">
-      <a href={pathIn(c, "users/bulk-grant")}>Grant to many users</a> ·{" "}
-      <a href={pathIn(c, "recurring")}>Recurring grants of all users</a> ·{" "}
-      <a href={pathIn(c, "verify")}>Verify the ledgers of all users</a>
+      <AppLink to="users/bulk-grant">Grant to many users</AppLink> ·{" "}
+      <AppLink to="recurring">Recurring grants of all users</AppLink> ·{" "}
+      <AppLink to="verify">Verify the ledgers of all users</AppLink>
     </p>
   ),
 };

@@ -1,11 +1,11 @@
-import type { Context } from "hono";
 import { verifyInput } from "../api/credits/verify-user.ts";
 import { VERIFIED_ENTRIES_MAX, type VerifyOutput, verifyUser, verifyUsers } from "../books/credits/verify.ts";
 import type { PurserError } from "../errors.ts";
+import { AppLink } from "./app-link.tsx";
 import { numberHead, Table } from "./components.tsx";
-import { catchRejection, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { catchRejection, createDashboardRoutes, type PageContext, parseForm, textField } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
+import { page } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
 
 const REJECTION_TEXTS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], string>> = {
@@ -17,7 +17,7 @@ const REJECTION_TEXTS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], st
   owed: "it owes more to a refund than open reservations hold of it",
 };
 
-const VerifyVerdict = ({ c, result }: { c: Context<DashboardEnv>; result: VerifyOutput }) => (
+const VerifyVerdict = ({ result }: { result: VerifyOutput }) => (
   <>
     <p class={`verdict ${result.isSound ? "yes" : "no"}`}>
       {result.isSound ? "✓ Sound" : `✗ ${result.flaws.length} flaws`}
@@ -26,7 +26,7 @@ const VerifyVerdict = ({ c, result }: { c: Context<DashboardEnv>; result: Verify
       <ul>
         {result.flaws.map(({ balanceId, kind }) => (
           <li>
-            {balanceId === null ? "The ledger" : <BalanceLink c={c} id={balanceId} />}: {REJECTION_TEXTS[kind]}
+            {balanceId === null ? "The ledger" : <BalanceLink id={balanceId} />}: {REJECTION_TEXTS[kind]}
           </li>
         ))}
       </ul>
@@ -42,7 +42,7 @@ interface VerifyPage {
   readonly rejection?: PurserError | undefined;
 }
 
-const verifyPage = (c: Context<DashboardEnv>, { title, results, next, rejection }: VerifyPage) =>
+const verifyPage = (c: PageContext, { title, results, next, rejection }: VerifyPage) =>
   page(
     c,
     { title, section: "users", rejection },
@@ -56,15 +56,13 @@ const verifyPage = (c: Context<DashboardEnv>, { title, results, next, rejection 
         head={["User", numberHead("Balances"), numberHead("Entries"), "Result"]}
         empty="There is nothing to verify."
         rows={results.map((result) => [
-          <UserLink c={c} id={result.userId} />,
+          <UserLink id={result.userId} />,
           <span class="num">{amountText(result.balances)}</span>,
           <span class="num">{amountText(result.entries)}</span>,
-          <VerifyVerdict c={c} result={result} />,
+          <VerifyVerdict result={result} />,
         ])}
       />
-      <p>
-        {next === null ? "There is nothing more to verify." : <a href={pathIn(c, next)}>Verify the next entries</a>}
-      </p>
+      <p>{next === null ? "There is nothing more to verify." : <AppLink to={next}>Verify the next entries</AppLink>}</p>
     </section>,
   );
 

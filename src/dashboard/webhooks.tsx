@@ -1,16 +1,15 @@
-import type { Context } from "hono";
 import { createWebhookInput } from "../api/webhooks/create-webhook.ts";
 import { type Attempt, type EndpointHealth, readHealth } from "../webhooks/delivery-page.ts";
-import type { WebhookOutput } from "../webhooks/endpoint.ts";
+import type { EndpointRow, WebhookOutput } from "../webhooks/endpoint.ts";
 import { createWebhook, listWebhooks } from "../webhooks/endpoints.ts";
 import { MESSAGE_TYPES } from "../webhooks/outbox.ts";
+import { AppLink } from "./app-link.tsx";
 import { menuColumn } from "./columns.tsx";
 import { Empty, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, submit } from "./form-card.tsx";
 import { amountText, Time } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
 import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { keepOnce, repeatable } from "./session.tsx";
 
@@ -50,7 +49,7 @@ export const HealthTag = ({ health }: { health: EndpointHealth }) => {
 };
 
 /** A form's action on an endpoint. Returns the path of the page that shows the result, without `webhooks`. */
-export type EndpointAction = (c: Context<DashboardEnv>, webhook: WebhookOutput) => Promise<string>;
+export type EndpointAction = (c: PageContext, row: EndpointRow) => Promise<string>;
 
 /** Returns the name under which `keepOnce` stores an endpoint's new secret. */
 export const secretOf = (webhookId: string): string => `webhook ${webhookId}`;
@@ -119,9 +118,9 @@ const endpointsList: Resource<ListedEndpoint> = {
     {
       name: "url",
       head: "URL",
-      cell: ({ webhookId, url, description }, c) => (
+      cell: ({ webhookId, url, description }) => (
         <>
-          <a href={pathIn(c, `webhooks/${webhookId}`)}>{url}</a>
+          <AppLink to={`webhooks/${webhookId}`}>{url}</AppLink>
           {description !== null && <div class="soft">{description}</div>}
         </>
       ),
@@ -177,7 +176,6 @@ const endpointsList: Resource<ListedEndpoint> = {
   notices: { deleted: "Endpoint deleted. Nothing more is sent to it." },
   below: (c, { rejection }) => (
     <FormCard
-      c={c}
       action="webhooks"
       title="New endpoint"
       about={

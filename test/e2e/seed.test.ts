@@ -78,6 +78,7 @@ async function expectWhole(): Promise<void> {
   };
   const balances = await count("credit_balances", `account_id IN (SELECT id FROM accounts WHERE ${own})`);
   expect([await count("usage_events"), await count("analytics_events"), balances]).toEqual([933, 301, 14]);
+  expect(await count("user_notes")).toBe(3);
   expect(readdirSync(join(directory, ".purser"))).toEqual(["demo.json"]);
 }
 

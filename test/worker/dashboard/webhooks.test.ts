@@ -156,12 +156,45 @@ it("the pages of webhooks show deliveries by status and page with every attempt 
   const again = (await w.read(`${path}?status=delivered`)).text;
   expect([delivered.split(": 200").length - 1, again.split(": 200").length - 1]).toEqual([1, 2]);
   expect(await w.acts()).toEqual(["webhook.replayed", "webhook.resent", "webhook.tested", "webhook.created"]);
-  for (let i = 0; i < 20; i++) expect((await w.send(`${path}/test`)).status).toBe(303);
+  for (let i = 0; i < 50; i++) expect((await w.send(`${path}/test`)).status).toBe(303);
   await w.settled();
   const newest = (await w.read(path)).text;
   expect(newest).not.toContain(messageId);
   const older = /href="([^"]+cursor=[^"]+)">Older deliveries/.exec(newest)?.[1] ?? "";
   expect((await w.read(older.slice(w.at.length))).text).toContain(messageId);
+});
+
+it("the pages of webhooks sort deliveries and save them as a file without the messages, and resend those that are ticked", async () => {
+  const w = await world(() => 500);
+  const { webhookId } = await w.create();
+  const path = `/${webhookId}`;
+  for (let i = 0; i < 3; i++) {
+    await w.send(`${path}/test`);
+    await w.settled();
+    w.clock.advance(1_000);
+  }
+  const ids = (await w.deliveries(webhookId)).map(({ messageId }: { messageId: string }) => messageId);
+  const oldest = (await w.read(`${path}?sort=messageId&order=asc`)).text;
+  expect([...oldest.matchAll(/Select (msg_\w+)/g)].map(([, id]) => id)).toEqual(ids.toReversed());
+  const { status, text } = await w.read(`${path}/deliveries.csv?status=pending`);
+  const [head, ...lines] = text.trimEnd().split("\r\n");
+  expect([status, head?.replace("\ufeff", "")]).toEqual([
+    200,
+    "messageId,type,timestamp,status,attempts,lastAttemptAt,lastStatus,nextAttemptAt",
+  ]);
+  expect(lines.map((line) => line.split(",")[0])).toEqual(ids.map((id: string) => `"${id}"`));
+  expect(lines[0]).toMatch(/^"msg_\w+","purser.test",.*,"pending",\d,"2026-01-15.*",500,"2026-01-15/);
+  expect((await w.read(`${path}/deliveries.csv?status=delivered`)).text.trimEnd().split("\r\n")).toHaveLength(1);
+  // The checkboxes are in the table, and belong to the form below it.
+  const page = (await w.read(path)).text;
+  expect(page).toContain(`form="resend" name="message ${ids[0]}"`);
+  const before = w.received.length;
+  const ticked = await w.send(`${path}/resend`, { [`message ${ids[0]}`]: "yes", [`message ${ids[2]}`]: "yes" });
+  expect([ticked.status, ticked.headers.get("location")]).toEqual([303, `${w.at}${path}?notice=resent-all`]);
+  await w.settled();
+  expect(w.received).toHaveLength(before + 2);
+  const none = await w.send(`${path}/resend`);
+  expect([none.status, (await none.text()).includes("tick the messages")]).toEqual([400, true]);
 });
 
 it("the pages of webhooks test, resend and replay once for each form, even if a form is sent several times at once", async () => {

@@ -1,0 +1,31 @@
+import type { Child } from "hono/jsx";
+import { type PageContext, useRequest } from "./form.ts";
+import { queryString } from "./format.tsx";
+
+/** Returns the path of a page of the current application and mode. A path from the root, or an address, stays as it is. */
+export function pathIn(c: PageContext, rest: string): string {
+  if (/^(\/|https:)/.test(rest)) return rest;
+  const { appId, mode } = c.var.ctx.environment;
+  return `/admin/apps/${encodeURIComponent(appId)}/${mode}/${rest}`;
+}
+
+interface AppLinkProps {
+  /** The path of the page within the application, or from the root. */
+  readonly to: string;
+  /** The fields of its query. */
+  readonly fields?: Readonly<Record<string, string | undefined>>;
+  /** The id of the part of the page. */
+  readonly hash?: string | undefined;
+  readonly class?: string;
+  readonly title?: string;
+  readonly "aria-label"?: string;
+  readonly "aria-current"?: "true" | "page" | undefined;
+  readonly children?: Child;
+}
+
+/** Shows a link to a page of the application. */
+export const AppLink = ({ to, fields = {}, hash, children, ...attributes }: AppLinkProps) => (
+  <a {...attributes} href={`${pathIn(useRequest(), to)}${queryString(fields)}${hash === undefined ? "" : `#${hash}`}`}>
+    {children}
+  </a>
+);
