@@ -43,7 +43,7 @@ export const webhookMessages = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     type: text("type").notNull(),
     atMs: integer("at_ms").notNull(),
-    /** The user id or distinct id in the message, so that an erasure finds it. */
+    /** The user id or distinct id in the message, so that an erasure finds it; of `price.missing`, the event and model. */
     subject: text("subject"),
     /** JSON object. */
     data: text("data").notNull(),

@@ -566,6 +566,24 @@ it("the log replays the messages of a span, its end excluded, whatever their sta
   expectError(await admin("POST", `${path}/replay`, { from: "yesterday" }), "invalid_request", "from");
 });
 
+it("the log lists and replays price.missing at the time when it was written", async () => {
+  const { app, admin, call, create, deliveries, settled, clock } = await grantingWorld();
+  const { webhookId } = await create();
+  await admin("PUT", "/prices", { mode: "live", rules: [{ model: "known", unit: "cents", perEvent: 1 }] });
+  clock.ms = Date.parse("2027-03-01T12:00:00Z");
+  await admin("POST", `/webhooks/${webhookId}/test`);
+  clock.advance(3_600_000);
+  const from = new Date(clock.ms).toISOString();
+  const body = { eventId: "e1", userId: "ana", event: "chat", model: "new", meters: { input: 1 } };
+  expectError(await call("POST", "/api/v1/usage/events", { key: app.keys.sk_live, body }), "price_not_found");
+  await settled();
+  clock.advance(1);
+  const types = (await deliveries(webhookId)).map(({ type }: { type: string }) => type);
+  expect(types).toEqual(["price.missing", "purser.test"]);
+  expect((await admin("POST", `/webhooks/${webhookId}/replay`, { from })).body).toEqual({ messages: 1 });
+  await settled();
+});
+
 it("person.exported reports a created link, and each opening, and writes nothing if nobody receives it", async () => {
   const { app, call, received, settled, create, clock } = await grantingWorld();
   const mint = () => call("POST", "/api/v1/export-person", { key: app.keys.sk_live, body: { distinctId: "ana" } });

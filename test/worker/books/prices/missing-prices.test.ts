@@ -33,13 +33,8 @@ it("price.missing is sent once a day for each event and model, whatever call and
   await other.reserve({ reservationId: "res_1", event: "chat", quantities: { cents: 1 } });
   const commit = { eventId: "e5", model: "third", meters: { input: 1, images: 2 } };
   expectError(await changeReservation(other, "res_1", "commit", commit), "price_not_found");
-  const sent = (await w.messages()).map(({ type, subject, data, deliveries }) => ({
-    type,
-    subject,
-    data,
-    deliveries,
-  }));
-  const message = { type: "price.missing", subject: null, deliveries: 1 };
+  const sent = (await w.messages()).map(({ type, data, deliveries }) => ({ type, data, deliveries }));
+  const message = { type: "price.missing", deliveries: 1 };
   expect(sent).toHaveLength(3);
   expect(sent).toEqual(
     expect.arrayContaining([
