@@ -75,7 +75,7 @@ export interface Declaration<Ctx, Params, Query, Body, Output extends z.ZodType,
    * value of it, which the client makes, with this prefix. GET, PUT and DELETE are always idempotent.
    */
   readonly idempotent?: true | { readonly field: string; readonly prefix?: string };
-  /** Whether the response may have a `purser-warning` (W16). That of an operation with a query always may. */
+  /** Whether the response may have a `purser-warning` (W16), as the responses of operations with a query may in any case. */
   readonly warns?: true;
   /** The response's own headers, each with its meaning. */
   readonly headers?: Readonly<Record<string, string>>;
