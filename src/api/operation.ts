@@ -6,6 +6,7 @@ import type { ErrorCode } from "../errors.ts";
 import { readBody, readNoFields } from "../http/body.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
+import type { ObjectSchema } from "../http/lazy.ts";
 import { validate, validateBodyBy } from "../http/validate.ts";
 import { once } from "../lib/once.ts";
 // It makes `WITH_REFERENCE` known before any operation.
@@ -14,8 +15,7 @@ import type { Access } from "./access.ts";
 import { BodyByType, Unread } from "./body-by-type.ts";
 
 /** A schema of a request. It is lazy, so that the Worker starts without building it. */
-type InputSchema = z.ZodObject | z.ZodLazy<z.ZodObject>;
-type PartSchema = InputSchema | Unread;
+type PartSchema = ObjectSchema | Unread;
 type BodySchema = PartSchema | BodyByType<unknown>;
 type InputOf<Schema> =
   Schema extends BodyByType<infer Value> ? Value : Schema extends z.ZodType ? z.output<Schema> : undefined;
@@ -75,7 +75,7 @@ export interface Declaration<Ctx, Params, Query, Body, Output extends z.ZodType,
    * value of it, which the client makes, with this prefix. GET, PUT and DELETE are always idempotent.
    */
   readonly idempotent?: true | { readonly field: string; readonly prefix?: string };
-  /** Whether the response may have a `purser-warning` (W16). */
+  /** Whether the response may have a `purser-warning` (W16), as the responses of operations with a query may in any case. */
   readonly warns?: true;
   /** The response's own headers, each with its meaning. */
   readonly headers?: Readonly<Record<string, string>>;

@@ -7,6 +7,8 @@ import { parseExactJson } from "../lib/json.ts";
 import type { AppEnv } from "./factory.ts";
 import { IS_REQUIRED, rejectionOfIssues } from "./issue-text.ts";
 import { jsonAdvice } from "./json-body.ts";
+import { fieldNames, type ObjectSchema } from "./lazy.ts";
+import { warn } from "./warnings.ts";
 import { plainName } from "./wrong-names.ts";
 
 function isDecodable(text: string): boolean {
@@ -103,7 +105,14 @@ function adviseOnQuery(c: Context, rejection: PurserError): PurserError {
   return invalid(param, `${IS_REQUIRED} in the query string${hasBody ? ": the body of a GET is not read" : ""}`);
 }
 
-function validateOther<Target extends "query" | "param", Schema extends z.ZodType>(target: Target, schema: Schema) {
+/** Warns about an unknown parameter that is a known one but for letter case or underscores (W16). */
+function warnOfUnknown(c: Context<AppEnv>, known: readonly string[]): void {
+  const isSimilar = (sent: string) =>
+    !known.includes(sent) && known.some((name) => plainName(name) === plainName(sent));
+  if (Object.keys(c.req.query()).some(isSimilar)) warn(c.var.runtime, "parameter_unknown");
+}
+
+function validateOther<Target extends "query" | "param", Schema extends ObjectSchema>(target: Target, schema: Schema) {
   return zValidator(target, schema, (result, c) => {
     // The validator's types do not know the app's environment, which all routes share.
     const { malformedHeader, checkArguments } = (c as Context<AppEnv>).var;
@@ -112,6 +121,7 @@ function validateOther<Target extends "query" | "param", Schema extends z.ZodTyp
       if (target !== "query") return;
       assertDecodable(c.req.url, Object(result.data));
       checkArguments?.(Object(result.data));
+      warnOfUnknown(c as Context<AppEnv>, fieldNames(schema));
       return;
     }
     // A parameter that holds a list, such as `groupBy=day,week`, is one argument.
@@ -131,10 +141,10 @@ export function validate<Schema extends z.ZodType>(
   target: "json",
   schema: Schema,
 ): ReturnType<typeof validateJson<Schema>>;
-export function validate<Target extends "query" | "param", Schema extends z.ZodType>(
+export function validate<Target extends "query" | "param", Schema extends ObjectSchema>(
   target: Target,
   schema: Schema,
 ): ReturnType<typeof validateOther<Target, Schema>>;
-export function validate(target: "json" | "query" | "param", schema: z.ZodType) {
+export function validate(target: "json" | "query" | "param", schema: ObjectSchema) {
   return target === "json" ? validateJson(schema) : validateOther(target, schema);
 }

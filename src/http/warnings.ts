@@ -5,6 +5,8 @@ import type { Runtime } from "../runtime.ts";
  * no value of the caller.
  */
 const WARNINGS = {
+  parameter_unknown:
+    "An unknown query parameter was ignored, but a known one has the same letters: write its name as the reference does.",
   quantity_disregarded: "The quantity is ignored: the pack has items, and each item is granted with its own amount.",
   granted_before: "This externalRef was granted before with another quantity, and nothing more was granted.",
   count_implied:

@@ -37,6 +37,8 @@ const describePart = (part: Operation["params"]): z.ZodObject | undefined =>
 function describe(declared: Operation) {
   const { access, outputType, replayable, warns, headers, alternatives } = declared;
   const example = declared.example();
+  // A query may have an unknown parameter that looks like a known one (W16).
+  const readsQuery = declared.query !== undefined && !(declared.query instanceof Unread);
   return {
     ...declared,
     access: access.kind,
@@ -50,7 +52,7 @@ function describe(declared: Operation) {
       description: declared.returns,
       schema: declared.output(),
       example: example.output,
-      ...{ replayable, warns, headers, alternatives },
+      ...{ replayable, warns: readsQuery || warns, headers, alternatives },
       ...(outputType === undefined ? {} : { type: outputType }),
     },
   };

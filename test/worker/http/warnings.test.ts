@@ -14,6 +14,7 @@ const ROUNDED = /^A quantity or a meter has more decimals/;
 const HELD_UNITS = /^The commit has none of the units/;
 const AUDIENCE = /^The setting names no audience/;
 const PERCENT = /^The percentage is below 1/;
+const PARAMETER = /^An unknown query parameter was ignored/;
 const DEVICE = /^A secret key sent an event with the id of a device/;
 
 it("a response has the first three of its warnings", () => {
@@ -48,6 +49,17 @@ it("a grant warns about a quantity for a pack with items, even on a replay", asy
   for (const quantity of [5, -1]) {
     expect(warningOf(await post("credits/grant", { userId: "ana", packId: "Items", quantity }))).toMatch(QUANTITY);
     expect(warningOf(await post("credits/grant", { ...body, quantity }))).toMatch(QUANTITY);
+  }
+});
+
+it("a query warns about an unknown parameter that is a known one but for case or underscores, and about no other", async () => {
+  const { app, call } = await world();
+  const list = (query: string) => call("GET", `/api/v1/credits?userId=ana${query}`, { key: app.keys.sk_live });
+  for (const query of ["&IncludeExpired=true", "&include_expired=true&x=1", "&user_id=ana", "&event=chat&EVENT=chat"]) {
+    expect(warningOf(await list(query))).toMatch(PARAMETER);
+  }
+  for (const query of ["", "&utm_source=mail", "&includeExpired=true", "&limit=5", "&toString=1", "&%FF=1", "&=1"]) {
+    expect(warningOf(await list(query))).toBeNull();
   }
 });
 
