@@ -1,11 +1,11 @@
 import { and, eq, sql } from "drizzle-orm";
 import { counterFields, limitFields, type UserLimitRow } from "../books/limits/read-user-limits.ts";
 import { batchWithGuards } from "../db/known-tombstones.ts";
-import { computed, drizzle, fields, optional, query, type ValueOf } from "../db/query.ts";
+import { asInteger, computed, drizzle, fields, optional, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, distinctIds, environments, members, usageCounters, usageLimits } from "../db/schema.ts";
 import { parseDatabaseIndex } from "../db/session.ts";
 import { batch, type Db, type Statement } from "../db/sql.ts";
-import { claimCounts, type PersonKey } from "../people/person-walk.ts";
+import { claimCounts, type PersonKey, personTable, withPerson } from "../people/person-walk.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
 import { noteMessages, personExported } from "../webhooks/outbox.ts";
 import { type BalancePageRow, firstBalances } from "./balances.ts";
@@ -28,7 +28,7 @@ export interface Snapshot {
   /** The first rows of each list of the requested id. */
   readonly first: Readonly<Record<ListName, EntryRow[]>>;
   readonly firstBalances: readonly BalancePageRow[];
-  /** The limits of the environment, each with the counter of the requested id. */
+  /** The limits of the environment, each with the counter of the requested id, then the other counters of the person. */
   readonly limits: readonly UserLimitRow[];
   /** The payers of whom the person is a member, with the events that it used. */
   readonly memberships: readonly Membership[];
@@ -79,42 +79,32 @@ const findLimits = query((value: ValueOf<PersonKey>) =>
     .orderBy(usageLimits.ordinal),
 );
 
-/** The limits per member, with each counter of the requested id as a member (ME4). */
-const findMemberLimits = query((value: ValueOf<PersonKey>) =>
-  drizzle
-    .select({
-      ...limitFields(),
-      ...counterFields(),
-      ...computed({ memberId: sql<string | null>`${members.memberId}` }),
-    })
-    .from(environments)
-    .innerJoin(
-      members,
-      and(
-        eq(members.environmentId, environments.id),
-        eq(members.memberId, value("distinctId")),
-        eq(members.isErased, 0),
-      ),
-    )
-    .innerJoin(
-      usageLimits,
-      and(
-        eq(usageLimits.environmentId, environments.id),
-        sql`${usageLimits.isDeleted} = 0 AND ${usageLimits.per} = 'member'`,
-      ),
-    )
-    .innerJoin(
-      usageCounters,
-      and(
-        eq(usageCounters.environmentId, environments.id),
-        eq(usageCounters.limitId, usageLimits.id),
-        eq(usageCounters.accountId, members.accountId),
-        eq(usageCounters.memberNumber, members.memberNumber),
-      ),
-    )
-    .where(and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode"))))
-    .orderBy(usageLimits.ordinal, members.accountId),
-);
+/** With more counters of a person's other ids and as a member, the export would need too much memory. */
+const OTHER_COUNTERS_MAX = 10_000;
+
+/** The counters of the person's other ids as payers, and of all its ids as members, each with its limit (ME4). */
+const findOtherLimits = query((value: ValueOf<PersonKey>) => {
+  const hasLimits = sql`EXISTS (SELECT 1 FROM ${usageLimits} WHERE ${usageLimits.environmentId} = ${environments.id})`;
+  const { environmentId, limitId, accountId, memberNumber } = usageCounters;
+  const holders = sql`
+    SELECT ${members.accountId}, ${members.memberNumber} FROM ${members} INDEXED BY members_member_id
+    WHERE ${usageLimits.per} = 'member' AND ${members.environmentId} = ${personTable.environmentId}
+      AND ${members.memberId} = ${personTable.distinctId} AND ${members.isErased} = 0
+    UNION ALL
+    SELECT ${accounts.id}, 0 FROM ${accounts}
+    WHERE ${usageLimits.per} = 'user' AND ${accounts.environmentId} = ${personTable.environmentId}
+      AND ${accounts.userId} = ${personTable.distinctId} AND ${personTable.distinctId} <> ${value("distinctId")}`;
+  const memberId = sql<string | null>`iif(${usageLimits.per} = 'member', ${personTable.distinctId}, NULL)`;
+  return read(
+    { ...limitFields(), ...counterFields(), ...computed({ memberId }) },
+    (list) => sql`${withPerson(value, { idsMax: 1_000_001, onlyIf: hasLimits })}
+      SELECT ${list} FROM ${personTable}
+      CROSS JOIN ${usageLimits} ON ${usageLimits.environmentId} = ${personTable.environmentId} AND ${usageLimits.isDeleted} = 0
+      CROSS JOIN ${usageCounters} ON ${environmentId} = ${personTable.environmentId} AND ${limitId} = ${usageLimits.id}
+        AND (${accountId}, ${memberNumber}) IN (${holders})
+      ORDER BY ${usageLimits.ordinal}, ${accountId} LIMIT ${asInteger(sql`${OTHER_COUNTERS_MAX + 1}`)}`,
+  );
+});
 
 /**
  * Writes the audit row of the opening and reads the snapshot, in one batch, so that no other write happens in between.
@@ -141,7 +131,7 @@ export async function takeSnapshot(
     consent,
     firstRequestedBalances,
     limits,
-    memberLimits,
+    otherLimits,
     foundMemberships,
     messages,
   ] = await batchWithGuards(db, guards, [
@@ -155,7 +145,7 @@ export async function takeSnapshot(
     firstEntries("consent", key),
     firstBalances(key),
     findLimits(key),
-    findMemberLimits(key),
+    findOtherLimits(key),
     findMemberships(key),
     ...personExported(ctx, subject, "opened"),
   ] as const);
@@ -177,7 +167,9 @@ export async function takeSnapshot(
     ...new Set(foundMemberships.filter(({ isOwn }) => isOwn === 1).map(({ memberId }) => memberId)),
   ];
   const memberRows = memberships.reduce((sum, { rows }) => sum + rows, 0);
-  if (rowsMin === null || memberRows > MEMBER_EVENTS_MAX) return "too large";
+  if (rowsMin === null || memberRows > MEMBER_EVENTS_MAX || otherLimits.length > OTHER_COUNTERS_MAX) {
+    return "too large";
+  }
   const { environmentId, firstSeenAtMs } = requested;
   return {
     reading: { db, environmentId, distinctId, firstSeenAtMs, pageRowsMin: rowsMin, ownMemberIds },
@@ -193,7 +185,7 @@ export async function takeSnapshot(
       consent: entryRows(consent),
     },
     firstBalances: balances,
-    limits: [...limits, ...memberLimits],
+    limits: [...limits, ...otherLimits],
     memberships,
   };
 }

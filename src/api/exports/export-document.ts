@@ -131,7 +131,13 @@ const exportedPerson = /* @__PURE__ */ lazy(() =>
         })
         .meta({ id: "ExportedCredits" })
         .meta(words("The balances.")),
-      usageLimits: z.array(userLimitOutput).meta(words("The usage of each usage limit, oldest limit first.")),
+      usageLimits: z
+        .array(userLimitOutput)
+        .meta(
+          words(
+            "The usage of each usage limit: of the requested id as a payer, then of the person's other ids and as a member.",
+          ),
+        ),
       notes: z
         .array(exportedNote)
         .meta(words("What operators noted about the person on the dashboard. Oldest first, one id after another.")),

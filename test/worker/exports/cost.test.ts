@@ -15,7 +15,7 @@ import { centsOnly, wallet } from "../../support/spender.ts";
 import { Clock, makeApp, makeClient, makePack, type TestApp } from "../../support/world.ts";
 
 /** Rows that every export reads: of the application, the person, the bounds, and the audit. */
-const FIXED_ROWS = 62;
+const FIXED_ROWS = 63;
 
 async function costOf(app: TestApp, distinctId: string) {
   const counting = countingD1(env.DB);

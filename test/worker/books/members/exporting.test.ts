@@ -61,3 +61,34 @@ it("an export has the usage of one person who pays by an id and uses by another 
     { text: "own".repeat(500) },
   ]);
 });
+
+it("an export has the limits of all ids of the person, as a payer and as a member", async () => {
+  const { app, call, grant, use, callOk } = await limitsWorld({
+    limits: [{ amount: 50 }, { per: "member", amount: 9 }],
+  });
+  await Promise.all(["u", "phone", "team"].map(grant));
+  await use(1, { eventId: "e-u", memberId: "bob" });
+  await use(2, { eventId: "e-phone", userId: "phone" });
+  await use(3, { eventId: "e-team", userId: "team", memberId: "phone" });
+  await use(4, { eventId: "e-both", memberId: "phone" });
+  await send(call, app.keys.sk_live, [
+    { event: "$identify", distinct_id: "u", properties: { $anon_distinct_id: "phone" } },
+  ]);
+  const limitsOf = async (distinctId: string) => {
+    const { downloadUrl } = await callOk("POST", "/export-person", { distinctId });
+    const { pathname, search } = new URL(downloadUrl);
+    const { body } = await call("GET", `${pathname}${search}`);
+    return body.person.usageLimits.map(({ amount, used }: Record<string, unknown>) => [amount, used]).toSorted();
+  };
+  expect(await limitsOf("u")).toEqual([
+    [50, 2],
+    [50, 5],
+    [9, 3],
+    [9, 4],
+  ]);
+  expect(await limitsOf("phone")).toEqual([
+    [50, 2],
+    [9, 3],
+    [9, 4],
+  ]);
+});
