@@ -86,22 +86,24 @@ const OTHER_COUNTERS_MAX = 10_000;
 const findOtherLimits = query((value: ValueOf<PersonKey>) => {
   const hasLimits = sql`EXISTS (SELECT 1 FROM ${usageLimits} WHERE ${usageLimits.environmentId} = ${environments.id})`;
   const { environmentId, limitId, accountId, memberNumber } = usageCounters;
+  // Few of a person's ids pay or are members, so limits are looked up only for those.
   const holders = sql`
-    SELECT ${members.accountId}, ${members.memberNumber} FROM ${members} INDEXED BY members_member_id
-    WHERE ${usageLimits.per} = 'member' AND ${members.environmentId} = ${personTable.environmentId}
+    SELECT ${personTable.environmentId} AS home, ${members.accountId} AS payer, ${members.memberNumber} AS place, ${personTable.distinctId} AS who
+    FROM ${personTable} CROSS JOIN ${members} INDEXED BY members_member_id ON ${members.environmentId} = ${personTable.environmentId}
       AND ${members.memberId} = ${personTable.distinctId} AND ${members.isErased} = 0
     UNION ALL
-    SELECT ${accounts.id}, 0 FROM ${accounts}
-    WHERE ${usageLimits.per} = 'user' AND ${accounts.environmentId} = ${personTable.environmentId}
-      AND ${accounts.userId} = ${personTable.distinctId} AND ${personTable.distinctId} <> ${value("distinctId")}`;
-  const memberId = sql<string | null>`iif(${usageLimits.per} = 'member', ${personTable.distinctId}, NULL)`;
+    SELECT ${personTable.environmentId}, ${accounts.id}, 0, NULL
+    FROM ${personTable} CROSS JOIN ${accounts} ON ${accounts.environmentId} = ${personTable.environmentId}
+      AND ${accounts.userId} = ${personTable.distinctId}
+    WHERE ${personTable.distinctId} <> ${value("distinctId")}`;
   return read(
-    { ...limitFields(), ...counterFields(), ...computed({ memberId }) },
+    { ...limitFields(), ...counterFields(), ...computed({ memberId: sql<string | null>`holder.who` }) },
     (list) => sql`${withPerson(value, { idsMax: 1_000_001, onlyIf: hasLimits })}
-      SELECT ${list} FROM ${personTable}
-      CROSS JOIN ${usageLimits} ON ${usageLimits.environmentId} = ${personTable.environmentId} AND ${usageLimits.isDeleted} = 0
-      CROSS JOIN ${usageCounters} ON ${environmentId} = ${personTable.environmentId} AND ${limitId} = ${usageLimits.id}
-        AND (${accountId}, ${memberNumber}) IN (${holders})
+      SELECT ${list} FROM (${holders}) AS holder
+      CROSS JOIN ${usageLimits} ON ${usageLimits.environmentId} = holder.home AND ${usageLimits.isDeleted} = 0
+        AND ${usageLimits.per} = iif(holder.who IS NULL, 'user', 'member')
+      CROSS JOIN ${usageCounters} ON ${environmentId} = holder.home AND ${limitId} = ${usageLimits.id}
+        AND ${accountId} = holder.payer AND ${memberNumber} = holder.place
       ORDER BY ${usageLimits.ordinal}, ${accountId} LIMIT ${asInteger(sql`${OTHER_COUNTERS_MAX + 1}`)}`,
   );
 });

@@ -15,7 +15,7 @@ import { centsOnly, wallet } from "../../support/spender.ts";
 import { Clock, makeApp, makeClient, makePack, type TestApp } from "../../support/world.ts";
 
 /** Rows that every export reads: of the application, the person, the bounds, and the audit. */
-const FIXED_ROWS = 63;
+const FIXED_ROWS = 65;
 
 async function costOf(app: TestApp, distinctId: string) {
   const counting = countingD1(env.DB);
@@ -147,4 +147,21 @@ it("an export takes few trips for a person of 10,000 ids", async () => {
   expect(cost.rows).toBe(20_001);
   expect(cost.roundTrips).toBeLessThanOrEqual(1 + cost.pages);
   expect(cost.rowsRead).toBeLessThanOrEqual(1.05 * cost.rows + 8 * ids.length);
+  // Then each id is looked up among the payers and the members, however many limits there are.
+  const call = makeClient(new Clock());
+  for (const name of ["Calls", "Calls a member", "More calls", "More calls a member"]) {
+    const body = {
+      mode: "live",
+      name,
+      unit: "count",
+      amount: 9,
+      every: "day",
+      per: /member/.test(name) ? "member" : "user",
+    };
+    const path = `/api/v1/admin/apps/${app.appId}/usage-limits`;
+    expect((await call("POST", path, { key: env.ADMIN_TOKEN, body })).status).toBe(200);
+  }
+  const withLimits = await costOf(app, "id-0");
+  expect(withLimits.roundTrips).toBeLessThanOrEqual(1 + withLimits.pages);
+  expect(withLimits.rowsRead).toBeLessThanOrEqual(1.05 * withLimits.rows + 13 * ids.length);
 });
