@@ -128,15 +128,19 @@ const deleteErasedMessages = query((value: OfPage) =>
 const keepsConsent = (value: OfPage) => sql`(
   SELECT ${erasures.keepConsent} FROM ${erasures} WHERE ${isErasure(value)}
 )`;
-const deleteConsent = query((value: OfPage) => {
-  const key = [consentLog.environmentId, consentLog.distinctId, consentLog.seq];
-  return drizzle.delete(consentLog).where(
-    sql`NOT ${keepsConsent(value)} AND (${sql.join(key, sql`, `)}) IN (
-      SELECT ${sql.join(key.map(ofRow), sql`, `)} FROM ${rowsOfIds(value, consentLog, consentLog.distinctId)}
-      LIMIT ${rowsMax(value)}
-    )`,
-  );
-});
+/** FROM: the consent that an earlier, lifted erasure kept under the hashes of the current ids. */
+const keptConsent = (value: OfPage) => sql`${currentIds(value)} CROSS JOIN ${consentLog} AS r
+  ON ${ofRow(consentLog.environmentId)} = ${id.environmentId} AND ${ofRow(consentLog.distinctId)} = ${id.hash}`;
+
+const deleteConsentIn = (from: (value: OfPage) => SQL) =>
+  query((value: OfPage) => {
+    const key = [consentLog.environmentId, consentLog.distinctId, consentLog.seq];
+    return drizzle.delete(consentLog).where(
+      sql`NOT ${keepsConsent(value)} AND (${sql.join(key, sql`, `)}) IN (
+        SELECT ${sql.join(key.map(ofRow), sql`, `)} FROM ${from(value)} LIMIT ${rowsMax(value)}
+      )`,
+    );
+  });
 
 /** Moves an id's rows to its hash. They follow rows that an earlier, lifted erasure moved there. */
 const moveRows = (table: typeof consentLog | typeof exportAudit, when: (value: OfPage) => SQL = () => sql`1`) =>
@@ -178,11 +182,15 @@ const endClaims = query((value: OfPage) =>
 
 const hasRows = (table: TableOfIds, column: SQLiteColumn) => hasRow(table, namesId(table, column));
 /** SQL: whether an id still has rows of the kinds that may need several pages. */
-const hasRowsLeft = () =>
+const hasRowsLeft = (value: OfPage) =>
   sql.join(
     [
       hasRows(analyticsEvents, analyticsEvents.distinctId),
       hasRows(consentLog, consentLog.distinctId),
+      sql`(NOT ${keepsConsent(value)} AND ${hasRow(
+        consentLog,
+        and(eq(consentLog.environmentId, id.environmentId), eq(consentLog.distinctId, id.hash)),
+      )})`,
       hasRows(exportAudit, exportAudit.distinctId),
       hasRows(webhookMessages, webhookMessages.subject),
       sql`EXISTS (SELECT 1 FROM (SELECT 1) CROSS JOIN ${messagesOfMember})`,
@@ -204,7 +212,7 @@ const finishIds = query((value: OfPage) =>
   drizzle
     .update(erasureIds)
     .set({ isDone: 1 })
-    .where(currentKeys(value, sql`${id.isDone} = 0 AND NOT (${hasRowsLeft()})`)),
+    .where(currentKeys(value, sql`${id.isDone} = 0 AND NOT (${hasRowsLeft(value)})`)),
 );
 
 const deleteNames = query((value: OfPage) => {
@@ -239,7 +247,8 @@ const PAGE = [
   deleteErasedDeliveries,
   deleteOrphanDeliveries,
   deleteErasedMessages,
-  deleteConsent,
+  deleteConsentIn((value) => rowsOfIds(value, consentLog, consentLog.distinctId)),
+  deleteConsentIn(keptConsent),
   moveRows(consentLog, keepsConsent),
   moveRows(exportAudit),
   endClaims,

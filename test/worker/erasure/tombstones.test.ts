@@ -178,6 +178,26 @@ it("an erased id is no person in an export by an older link, which has nothing b
   expect(await findInDatabase([ANA, DEVICE], app.environments.live.id)).toEqual([]);
 });
 
+it("an erasure without keepConsent also deletes what an earlier, lifted erasure kept", async () => {
+  const world = await erasureWorld();
+  const { app, call, post } = world;
+  await fillPerson(world);
+  const kept = await erase(world, { keepConsent: true });
+  const rows = () =>
+    env.DB.prepare("SELECT count(*) AS count FROM consent_log WHERE environment_id = ?")
+      .bind(app.environments.live.id)
+      .first<number>("count");
+  const before = await rows();
+  const noDelete = env.DB.prepare("DELETE FROM consent_log WHERE environment_id = ?").bind(app.environments.live.id);
+  await expect(noDelete.run()).rejects.toThrow("consent_log_append_only");
+  expect((await exportOf(call, app, ANA)).consentLog).toHaveLength(1);
+  await post(`erasures/${kept}/lift`, {});
+  await expect(noDelete.run()).rejects.toThrow("consent_log_append_only");
+  await erase(world);
+  expect(await rows()).toBe((before ?? 0) - 1);
+  expect(await exportOf(call, app, ANA)).toMatchObject({ person: null, consentLog: [] });
+});
+
 it("an erased id can be used again after its erasure is lifted, without any earlier data", async () => {
   const world = await erasureWorld();
   const { app, post, get, call } = world;
