@@ -130,7 +130,10 @@ for (const [, folder] of (tree ?? "").matchAll(/^(\w+)\/ /gm)) {
   if (!existsSync(folder)) flaws.push(`${ARCHITECTURE}: no folder ${folder}`);
 }
 const namesIn = (text, pattern) => new Set(Array.from(text.matchAll(pattern), ([, name]) => name));
-const raised = namesIn(read("drizzle/0001_invariants.sql"), /INSERT ON guards\nWHEN[^;]*?RAISE\(ABORT, '(\w+)'\)/g);
+const raised = namesIn(
+  globSync("drizzle/*.sql").map(read).join("\n"),
+  /INSERT ON guards\nWHEN[^;]*?RAISE\(ABORT, '(\w+)'\)/g,
+);
 const [guards = ""] = /^\| Guard .*\n(?:\|.*\n)+/m.exec(architecture) ?? [];
 const listed = namesIn(guards, /`((?:guard|limit)_\w+)`/g);
 for (const name of raised.symmetricDifference(listed)) flaws.push(`${ARCHITECTURE}: its guards differ in ${name}`);

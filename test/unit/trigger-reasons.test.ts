@@ -1,7 +1,9 @@
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 
-const statements = readFileSync("drizzle/0001_invariants.sql", "utf8").split("--> statement-breakpoint\n");
+const statements = globSync("drizzle/*.sql").flatMap((file) =>
+  readFileSync(file, "utf8").split("--> statement-breakpoint\n"),
+);
 
 // test/worker/db/guards.test.ts attacks each of them, and each without the others.
 it("tells above each trigger and view which of our mistakes it stops, or which rule it keeps", () => {
