@@ -13,12 +13,12 @@ import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import { PurserError } from "../errors.ts";
 import { codeColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
 import { CopyBox, Tag } from "./components.tsx";
-import { confirmPage } from "./confirm.tsx";
+import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
+import { type Form, type PageContext, parseForm, textField } from "./form.ts";
+import { FormCard, onSubmit } from "./form-card.tsx";
 import { queryString, timeText } from "./format.tsx";
-import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
+import { listAgain, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { keepOnce, readRandom, takeOnce } from "./session.tsx";
 
 const ADMIN_KEYS_PATH = "/admin/apps/admin-keys";
@@ -114,9 +114,9 @@ const adminKeysList: Resource<AdminKeyOutput & { readonly by: string }> = {
 };
 
 /** Asks before a key is revoked, which cannot be undone. */
-async function revokePage(c: PageContext) {
+async function askRevokeAdminKey(c: PageContext, { adminKeyId }: Form) {
   const { keys } = await listAdminKeys(c.var.root);
-  const key = keys.find(({ adminKeyId }) => adminKeyId === c.req.query("adminKeyId"));
+  const key = keys.find((each) => each.adminKeyId === adminKeyId);
   if (key === undefined) throw new PurserError("not_found", "There is no such administration key.");
   return confirmPage(
     c,
@@ -144,24 +144,25 @@ function readInput(form: Form) {
   });
 }
 
-export const adminKeysRoutes = createDashboardRoutes()
-  .route("/", listRoutes(adminKeysList))
-  .post("/apps/admin-keys", (c) => {
-    const { form, admin } = c.var;
-    const create = async () =>
-      createAdminKey(admin, readInput(form), await readRandom(c, form.nonce ?? admin.newId("")));
-    return submit(c, create, {
-      to: async (created) => {
-        await keepOnce(c, "admin key", created);
-        return `${ADMIN_KEYS_PATH}?notice=created`;
+export const adminKeysRoutes = listRoutes(adminKeysList)
+  .post(
+    "/apps/admin-keys",
+    onSubmit(async (c) => {
+      const { form, admin } = c.var;
+      const random = await readRandom(c, form.nonce ?? admin.newId(""));
+      await keepOnce(c, "admin key", await createAdminKey(admin, readInput(form), random));
+      return `${ADMIN_KEYS_PATH}?notice=created`;
+    }, listAgain(adminKeysList)),
+  )
+  .route(
+    "/",
+    askRoutes(
+      "/apps/admin-keys/revoke",
+      askRevokeAdminKey,
+      async ({ var: { admin, form } }) => {
+        await revokeAdminKey(admin, form.adminKeyId ?? "");
+        return `${ADMIN_KEYS_PATH}?notice=revoked`;
       },
-      again: (rejection) => listPage(c, adminKeysList, rejection),
-    });
-  })
-  .get("/apps/admin-keys/revoke", revokePage)
-  .post("/apps/admin-keys/revoke", (c) =>
-    submit(c, () => revokeAdminKey(c.var.admin, c.var.form.adminKeyId ?? ""), {
-      to: `${ADMIN_KEYS_PATH}?notice=revoked`,
-      again: (rejection) => listPage(c, adminKeysList, rejection),
-    }),
+      listAgain(adminKeysList),
+    ),
   );

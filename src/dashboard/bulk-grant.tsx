@@ -5,7 +5,7 @@ import { namedUsers } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { Table, Tag } from "./components.tsx";
-import { assertSure, confirmPage, ReasonField, requireReason, warnAboutAmount } from "./confirm.tsx";
+import { confirmPage, ReasonField, requireReason, warnAboutAmount } from "./confirm.tsx";
 import { Field, Hidden, LongText } from "./fields.tsx";
 import {
   catchRejection,
@@ -16,7 +16,7 @@ import {
   parseForm,
   textField,
 } from "./form.ts";
-import { AppForm, FormCard } from "./form-card.tsx";
+import { AppForm, assertSure, FormCard } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
 import { listOfferedPacks, PackFields, TotalAfter } from "./grant.tsx";
 import { page } from "./layout.tsx";

@@ -27,8 +27,8 @@ const RESEND_FORM = "resend";
 
 /** Returns the endpoint in the path. Throws `not_found`, also for an endpoint of the other mode. */
 export async function endpointInPath(c: PageContext): Promise<EndpointRow> {
-  const { appId, mode } = c.var.ctx.environment;
-  const row = await requireEndpoint(c.var.root, appId, c.req.param("webhookId") ?? "");
+  const { root, appId, mode } = c.var;
+  const row = await requireEndpoint(root, appId, c.req.param("webhookId") ?? "");
   if (row.mode !== mode) throw new PurserError("not_found", `There is no such endpoint in ${mode} mode.`);
   return row;
 }
@@ -211,12 +211,12 @@ export const resend: EndpointAction = async (c, row) => {
   const ids = messageId === undefined ? ticked.slice(0, LIST_PAGE_ROWS) : [messageId];
   if (ids.length === 0) throw invalid("messageId", "Nothing was sent: tick the messages to resend.");
   for (const id of ids) await resendMessage(await repeatable(c, `\n${id}`), row, id);
-  return `/${row.id}?notice=${ids.length === 1 ? "resent" : "resent-all"}`;
+  return `webhooks/${row.id}?notice=${ids.length === 1 ? "resent" : "resent-all"}`;
 };
 
 export const replayPeriod: EndpointAction = async (c, row) => {
   const { form } = c.var;
   const span = { from: timeField(form, "from"), to: timeField(form, "to") };
   await replayMessages(await repeatable(c), row, parseForm(replayInput, span));
-  return `/${row.id}?notice=replayed`;
+  return `webhooks/${row.id}?notice=replayed`;
 };

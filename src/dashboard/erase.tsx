@@ -12,12 +12,12 @@ import {
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { AppLink, pathIn } from "./app-link.tsx";
+import { AppLink } from "./app-link.tsx";
 import { Facts, Table } from "./components.tsx";
-import { confirmPage } from "./confirm.tsx";
+import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
-import { AppForm } from "./form-card.tsx";
+import { type Form, type PageContext, parseForm, textField } from "./form.ts";
+import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
 import { amountText, queryString, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { QuantityList } from "./unit-amount.tsx";
@@ -203,30 +203,32 @@ function blockedIds(form: Form): { readonly blockIds?: unknown[] } {
   return blockIds.length === 0 ? {} : { blockIds };
 }
 
-export const eraseRoutes = createDashboardRoutes()
-  .get("/people/erase", (c) => eraseForm(c, c.req.query()))
-  .post("/people/erase", async (c) => {
-    const { form } = c.var;
-    const done = await catchRejection(async () => {
-      const input = parseForm(erasePersonInput, {
-        distinctId: form.distinctId,
-        ...(form.shown === undefined ? { distinctIds: shownIds(form), ...blockedIds(form) } : {}),
-        keepConsent: form.keepConsent === "yes",
-        reason: textField(form, "reason"),
-      });
-      if (form.confirmation !== input.distinctId) {
-        throw invalid("confirmation", "Nothing was erased: type the id exactly as it is shown.");
-      }
-      const shown = form.shown === undefined ? {} : await requireShown(c.var.ctx, input, form.shown);
-      return erasePerson(c.var.ctx, { ...input, ...shown });
-    });
-    if (done.rejection !== undefined) return eraseForm(c, form, done.rejection);
-    return c.redirect(pathIn(c, `people/erasures/${done.result.output.erasureId}`), 303);
-  })
-  .get("/people/erasures/:erasureId", (c) => receiptPage(c, c.req.param("erasureId")))
-  .post("/people/erasures/:erasureId/lift", async (c) => {
-    const erasureId = c.req.param("erasureId");
-    const done = await catchRejection(() => liftErasure(c.var.ctx, erasureId));
-    if (done.rejection !== undefined) return receiptPage(c, erasureId, done.rejection);
-    return c.redirect(pathIn(c, `people/erasures/${erasureId}`), 303);
+async function erase(c: PageContext) {
+  const { ctx, form } = c.var;
+  const input = parseForm(erasePersonInput, {
+    distinctId: form.distinctId,
+    ...(form.shown === undefined ? { distinctIds: shownIds(form), ...blockedIds(form) } : {}),
+    keepConsent: form.keepConsent === "yes",
+    reason: textField(form, "reason"),
   });
+  if (form.confirmation !== input.distinctId) {
+    throw invalid("confirmation", "Nothing was erased: type the id exactly as it is shown.");
+  }
+  const shown = form.shown === undefined ? {} : await requireShown(ctx, input, form.shown);
+  const { output } = await erasePerson(ctx, { ...input, ...shown });
+  return receiptPath(output.erasureId ?? "");
+}
+
+async function lift(c: PageContext) {
+  const erasureId = c.req.param("erasureId") ?? "";
+  await liftErasure(c.var.ctx, erasureId);
+  return receiptPath(erasureId);
+}
+
+const receiptPath = (erasureId: string): string => `people/erasures/${erasureId}`;
+
+const showReceipt: ShowForm = (c, _form, rejection) => receiptPage(c, c.req.param("erasureId") ?? "", rejection);
+
+export const eraseRoutes = askRoutes("/people/erase", eraseForm, erase)
+  .get("/people/erasures/:erasureId", (c) => showReceipt(c, {}))
+  .post("/people/erasures/:erasureId/lift", onSubmit(lift, showReceipt));

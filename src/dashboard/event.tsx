@@ -5,11 +5,11 @@ import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { AppLink } from "./app-link.tsx";
 import { Facts, numberHead, type ShownFact, Table, Tag } from "./components.tsx";
-import { confirmPage, redirectAfter } from "./confirm.tsx";
-import { createDashboardRoutes, type Form, type PageContext } from "./form.ts";
+import { askRoutes, confirmPage } from "./confirm.tsx";
+import type { Form, PageContext } from "./form.ts";
 import { quantitiesText, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
-import { BalanceLink, EventLink, ReservationLink, releasePath, UserLink, userPath } from "./links.tsx";
+import { BalanceLink, EventLink, ReservationLink, releasePath, toUser, UserLink, userPath } from "./links.tsx";
 import { BareAmount, BeforeAfter, CostAmount, QuantityList, UnitAmount } from "./unit-amount.tsx";
 
 /** Shows a usage event: the quantities, and who paid. */
@@ -147,17 +147,16 @@ async function releasePage(c: PageContext, form: Form, rejection?: PurserError) 
   );
 }
 
-export const eventPages = createDashboardRoutes()
+async function release(c: PageContext) {
+  await callVerb(c, (ctx) => releaseReservation(ctx, c.var.form.reservationId ?? ""));
+  return toUser(c.var.form, "released");
+}
+
+export const eventPages = askRoutes(
+  "/users/reservation/release",
+  releasePage,
+  release,
+  (c, { reservationId = "" }, rejection) => reservationPage(c, reservationId, rejection),
+)
   .get("/users/event", (c) => eventPage(c, c.req.query("eventId") ?? ""))
-  .get("/users/reservation", (c) => reservationPage(c, c.req.query("reservationId") ?? ""))
-  .get("/users/reservation/release", (c) => releasePage(c, c.req.query()))
-  .post("/users/reservation/release", (c) =>
-    redirectAfter(
-      c,
-      async () => {
-        await callVerb(c, (ctx) => releaseReservation(ctx, c.var.form.reservationId ?? ""));
-        return "released";
-      },
-      (rejection) => reservationPage(c, c.var.form.reservationId ?? "", rejection),
-    ),
-  );
+  .get("/users/reservation", (c) => reservationPage(c, c.req.query("reservationId") ?? ""));

@@ -5,7 +5,7 @@ import { assert, invalid, type PurserError, rejectionIn } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { rejectionOfIssues } from "../http/issue-text.ts";
 import { exactNumber } from "../lib/json.ts";
-import type { TenantCtx } from "../runtime.ts";
+import type { Mode, TenantCtx } from "../runtime.ts";
 import type { ShownUnits } from "./unit-amount.tsx";
 
 export type Form = Readonly<Record<string, string>>;
@@ -78,6 +78,8 @@ export interface DashboardEnv {
   Variables: AppEnv["Variables"] & {
     session: FormSession;
     ctx: TenantCtx;
+    appId: string;
+    mode: Mode;
     appName: string;
     units: ShownUnits;
     /** The submitted form, set by `requireSignIn`. Empty for a GET. */

@@ -6,7 +6,7 @@ import { Meter } from "./chart.tsx";
 import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { createDashboardRoutes, numberField, type PageContext, parseForm } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
+import { FormCard, onSubmit } from "./form-card.tsx";
 import { amountText, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 
@@ -23,8 +23,8 @@ const NAMES: Readonly<Record<ReachedLimit, string>> = {
 const LIMITS = Object.keys(analyticsDefaults) as AnalyticsLimit[];
 
 async function limitsPage(c: PageContext, rejection?: PurserError) {
-  const { appId, mode } = c.var.ctx.environment;
-  const { analytics, today, reached } = await readLimits(c.var.root, appId, mode);
+  const { root, appId, mode } = c.var;
+  const { analytics, today, reached } = await readLimits(root, appId, mode);
   const used: Readonly<Record<AnalyticsLimit, number>> = {
     eventsADay: today.events,
     bytesADay: today.bytes,
@@ -104,12 +104,15 @@ const shareText = (used: number, most: number): string =>
 
 export const limitsRoutes = createDashboardRoutes()
   .get("/limits", (c) => limitsPage(c))
-  .post("/limits", (c) => {
-    const { appId, mode } = c.var.ctx.environment;
-    const save = async () => {
-      const set = LIMITS.map((limit) => [limit, numberField(c.var.form, limit, `analytics.${limit}`)] as const);
-      const analytics = Object.fromEntries(set.filter(([, value]) => value !== undefined));
-      return setLimits(c.var.admin, appId, parseForm(setLimitsInput, { mode, analytics }));
-    };
-    return submit(c, save, { to: "limits?notice=set", again: (rejection) => limitsPage(c, rejection) });
-  });
+  .post(
+    "/limits",
+    onSubmit(
+      async ({ var: { admin, appId, mode, form } }) => {
+        const set = LIMITS.map((limit) => [limit, numberField(form, limit, `analytics.${limit}`)] as const);
+        const analytics = Object.fromEntries(set.filter(([, value]) => value !== undefined));
+        await setLimits(admin, appId, parseForm(setLimitsInput, { mode, analytics }));
+        return "limits?notice=set";
+      },
+      (c, _form, rejection) => limitsPage(c, rejection),
+    ),
+  );

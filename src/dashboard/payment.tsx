@@ -6,7 +6,15 @@ import { previewPaymentRefund } from "../payments/settle-by-hand.ts";
 import type { Mode } from "../runtime.ts";
 import { Facts, Id, numberHead, type ShownFact, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, numberField, type PageContext, parseForm, useRequest } from "./form.ts";
+import {
+  catchRejection,
+  createDashboardRoutes,
+  type Form,
+  numberField,
+  type PageContext,
+  parseForm,
+  useRequest,
+} from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { amountText, moneyText, Time } from "./format.tsx";
 import { listOfferedPacks } from "./grant.tsx";
@@ -16,12 +24,12 @@ import { StatusTag } from "./payments.tsx";
 import { namedByStripe, SettleForm, settleRoutes } from "./settle-payment.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
-const RequestedUser = ({ user }: { user: string | null | undefined }) => (user == null ? null : <UserLink id={user} />);
+const UserAtStripe = ({ user }: { user: string | null | undefined }) => (user == null ? null : <UserLink id={user} />);
 
 /** Shows a payment, with a form that settles it or a form that previews its refund. */
-async function paymentPage(c: PageContext, rejection?: PurserError) {
-  const { appId, mode } = c.var.ctx.environment;
-  const payment = await findPayment(c.var.root, appId, mode, c.req.param("paymentKey") ?? "");
+async function paymentPage(c: PageContext, _form: Form = {}, rejection?: PurserError) {
+  const { root, appId, mode } = c.var;
+  const payment = await findPayment(root, appId, mode, c.req.param("paymentKey") ?? "");
   const notice = c.req.query("notice") === "settled" ? "The payment is granted." : undefined;
   return page(
     c,
@@ -83,7 +91,7 @@ async function paymentPage(c: PageContext, rejection?: PurserError) {
             <Time at={at} />,
             type,
             outcome,
-            <RequestedUser user={payment.log.get(eventId)?.requestedUser} />,
+            <UserAtStripe user={payment.log.get(eventId)?.requestedUser} />,
             payment.log.get(eventId)?.hint ?? "",
             <StripeLink id={eventId} />,
           ])}
@@ -159,7 +167,7 @@ async function refundPage(c: PageContext) {
     ),
     payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
   }));
-  if (read.result === undefined) return paymentPage(c, read.rejection);
+  if (read.result === undefined) return paymentPage(c, form, read.rejection);
   const { preview, payment } = read.result;
   return page(
     c,

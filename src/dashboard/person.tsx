@@ -6,11 +6,11 @@ import { revokeLinks } from "../exports/end-links.ts";
 import { listExportEvents } from "../exports/export-audit.ts";
 import { CLAIMS_A_DAY_MAX, CLAIMS_MADE_MAX } from "../people/claims.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
-import { AppLink, pathIn } from "./app-link.tsx";
+import { AppLink } from "./app-link.tsx";
 import { CopyBox, Facts, numberHead, Table, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type PageContext, parseForm } from "./form.ts";
-import { AppForm } from "./form-card.tsx";
+import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm } from "./form.ts";
+import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
 import { amountText, queryString, Time, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
@@ -251,30 +251,31 @@ const Consents = ({ consents }: { consents: Profile["consents"] }) => (
   </section>
 );
 
+const exportPath = ({ distinctId }: Form): string => `people${queryString({ distinctId })}#export`;
+
+const rejectedPage: ShowForm = (c, _form, rejection) =>
+  page(c, { title: "People", section: "people", rejection }, <FindPerson />);
+
 export const personRoutes = createDashboardRoutes()
   .get("/people/properties", async (c) => {
     const { distinctId = "", uuid = "" } = c.req.query();
     const json = await readEventProperties(c.var.ctx, { distinctId, uuid });
     return c.body(json, 200, { "content-type": "application/json; charset=utf-8" });
   })
-  .post("/people/mint", async (c) => {
-    const { distinctId } = c.var.form;
-    const link = await catchRejection(async () =>
-      createLink(c.var.ctx, {
-        ...parseForm(exportPersonInput, { distinctId }),
-        requestOrigin: new URL(c.req.url).origin,
-      }),
-    );
-    if (link.rejection === undefined) {
-      await keepOnce(c, `link ${distinctId}`, link.result);
-      return c.redirect(`${pathIn(c, "people")}${queryString({ distinctId })}#export`, 303);
-    }
-    return page(c, { title: "People", section: "people", rejection: link.rejection }, <FindPerson />);
-  })
-  .post("/people/links/revoke", async (c) => {
-    const { distinctId } = c.var.form;
-    const ended = await catchRejection(async () => revokeLinks(c.var.ctx, parseForm(revokeLinksInput, { distinctId })));
-    if (ended.rejection === undefined)
-      return c.redirect(`${pathIn(c, "people")}${queryString({ distinctId })}#export`, 303);
-    return page(c, { title: "People", section: "people", rejection: ended.rejection }, <FindPerson />);
-  });
+  .post(
+    "/people/mint",
+    onSubmit(async (c) => {
+      const { ctx, form } = c.var;
+      const input = parseForm(exportPersonInput, { distinctId: form.distinctId });
+      const link = await createLink(ctx, { ...input, requestOrigin: new URL(c.req.url).origin });
+      await keepOnce(c, `link ${input.distinctId}`, link);
+      return exportPath(form);
+    }, rejectedPage),
+  )
+  .post(
+    "/people/links/revoke",
+    onSubmit(async ({ var: { ctx, form } }) => {
+      await revokeLinks(ctx, parseForm(revokeLinksInput, { distinctId: form.distinctId }));
+      return exportPath(form);
+    }, rejectedPage),
+  );

@@ -9,10 +9,10 @@ import { lazy } from "../http/lazy.ts";
 import { exactNumber } from "../lib/json.ts";
 import { AppLink } from "./app-link.tsx";
 import { numberHead, Table, Tag } from "./components.tsx";
-import { confirmPage } from "./confirm.tsx";
+import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
-import { AppForm, submit } from "./form-card.tsx";
+import { AppForm } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { conditionText, metersText } from "./price-draft.ts";
@@ -209,10 +209,15 @@ async function priceListPage(c: PageContext) {
 export const pricesRoutes = createDashboardRoutes()
   .get("/prices", (c) => priceListsPage(c))
   .get("/prices/:version{[0-9]+}", (c) => priceListPage(c))
-  .get("/prices/:version{[0-9]+}/delete", (c) => deleteVersionPage(c))
-  .post("/prices/:version{[0-9]+}/delete", (c) => {
-    const { appId, mode } = c.var.ctx.environment;
-    return submit(c, () => deletePriceList(c.var.admin, appId, mode, readVersion(c)), {
-      ...{ to: "prices?notice=deleted", again: (rejection) => deleteVersionPage(c, rejection) },
-    });
-  });
+  .route(
+    "/",
+    askRoutes(
+      "/prices/:version{[0-9]+}/delete",
+      (c, _form, rejection) => deleteVersionPage(c, rejection),
+      async (c) => {
+        const { admin, appId, mode } = c.var;
+        await deletePriceList(admin, appId, mode, readVersion(c));
+        return "prices?notice=deleted";
+      },
+    ),
+  );

@@ -5,13 +5,12 @@ import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { AppLink } from "./app-link.tsx";
 import { Id, Table, Tag } from "./components.tsx";
-import { confirmPage, redirectAfter, requireReason } from "./confirm.tsx";
+import { askRoutes, backToUser, confirmPage, requireReason } from "./confirm.tsx";
 import { Choice, LongText } from "./fields.tsx";
-import { createDashboardRoutes, type Form, type PageContext, parseForm } from "./form.ts";
-import { AppForm } from "./form-card.tsx";
+import { type Form, type PageContext, parseForm } from "./form.ts";
+import { AppForm, onSubmit } from "./form-card.tsx";
 import { amountText, everyText, Time, timeText } from "./format.tsx";
-import { page } from "./layout.tsx";
-import { RECURRING_PATH, UserLink, userPath } from "./links.tsx";
+import { RECURRING_PATH, toUser, UserLink, userPath } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { BeforeAfter } from "./unit-amount.tsx";
 
@@ -170,38 +169,23 @@ async function cancelPage(c: PageContext, form: Form, rejection?: PurserError) {
   );
 }
 
-export const recurringPages = createDashboardRoutes()
-  .get(`/${RECURRING_PATH}/cancel`, (c) => cancelPage(c, c.req.query()))
-  .post(`/${RECURRING_PATH}/cancel`, (c) =>
-    redirectAfter(
-      c,
-      async () => {
-        const { form } = c.var;
-        const input = parseForm(cancelRecurringInput, {
-          at: form.at,
-          // Only a balance that is revoked has a ledger entry that keeps the reason.
-          ...(form.at === "now" ? { reason: requireReason(form, "reason") } : {}),
-        });
-        await callVerb(c, (ctx) => cancelRecurring(ctx, form.recurringId ?? "", input));
-        return "recurring-cancelled";
-      },
-      (rejection) => cancelPage(c, c.var.form, rejection),
-    ),
-  )
-  .post(`/${RECURRING_PATH}/resume`, (c) =>
-    redirectAfter(
-      c,
-      async () => {
-        await callVerb(c, (ctx) => resumeRecurring(ctx, c.var.form.recurringId ?? ""));
-        return "recurring-resumed";
-      },
-      (rejection) =>
-        page(
-          c,
-          { title: "Resume recurring grant", section: "users", rejection },
-          <p class="card">
-            <AppLink to={userPath(c.var.form.userId)}>Back to the user</AppLink>
-          </p>,
-        ),
-    ),
-  );
+async function cancel(c: PageContext) {
+  const { form } = c.var;
+  const input = parseForm(cancelRecurringInput, {
+    at: form.at,
+    // Only a balance that is revoked has a ledger entry that keeps the reason.
+    ...(form.at === "now" ? { reason: requireReason(form, "reason") } : {}),
+  });
+  await callVerb(c, (ctx) => cancelRecurring(ctx, form.recurringId ?? "", input));
+  return toUser(form, "recurring-cancelled");
+}
+
+async function resume(c: PageContext) {
+  await callVerb(c, (ctx) => resumeRecurring(ctx, c.var.form.recurringId ?? ""));
+  return toUser(c.var.form, "recurring-resumed");
+}
+
+export const recurringPages = askRoutes(`/${RECURRING_PATH}/cancel`, cancelPage, cancel).post(
+  `/${RECURRING_PATH}/resume`,
+  onSubmit(resume, backToUser("Resume recurring grant")),
+);

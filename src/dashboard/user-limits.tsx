@@ -4,15 +4,13 @@ import type { UserLimitOutput } from "../books/limits/read-user-limits.ts";
 import { removeOverride, setOverride } from "../books/limits/user-limits.ts";
 import { invalid } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { AppLink } from "./app-link.tsx";
 import { Table } from "./components.tsx";
-import { redirectAfter } from "./confirm.tsx";
+import { backToUser } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { createDashboardRoutes, numberField, type PageContext } from "./form.ts";
-import { AppForm } from "./form-card.tsx";
+import { AppForm, onSubmit } from "./form-card.tsx";
 import { Time } from "./format.tsx";
-import { page } from "./layout.tsx";
-import { userPath } from "./links.tsx";
+import { toUser } from "./links.tsx";
 import { PartOfAmount, UnitAmount, UnitsContext, unitText } from "./unit-amount.tsx";
 
 const OVERRIDE_PATH = "users/limit";
@@ -82,32 +80,20 @@ const OverrideForm = ({ userId, limit }: Omit<UserLimitsProps, "limits"> & { rea
   </details>
 );
 
-function actOnOverride(c: PageContext) {
+async function actOnOverride(c: PageContext) {
   const { form } = c.var;
   const { userId = "", limitId = "" } = form;
-  return callVerb(c, async (ctx) => {
-    if (form.act === "lift") return removeOverride(ctx, limitId, { userId });
-    if (form.act === "unlimited") return setOverride(ctx, limitId, { userId, amount: null });
-    const amount = numberField(form, "amount");
-    if (typeof amount !== "number") throw invalid("amount", "must be a number");
-    return setOverride(ctx, limitId, { userId, amount });
-  });
+  if (form.act === "lift") {
+    await callVerb(c, (ctx) => removeOverride(ctx, limitId, { userId }));
+    return toUser(form, "limit-lifted");
+  }
+  const amount = form.act === "unlimited" ? null : numberField(form, "amount");
+  if (amount !== null && typeof amount !== "number") throw invalid("amount", "must be a number");
+  await callVerb(c, (ctx) => setOverride(ctx, limitId, { userId, amount }));
+  return toUser(form, "limit-set");
 }
 
-export const userLimitRoutes = createDashboardRoutes().post(`/${OVERRIDE_PATH}`, (c) =>
-  redirectAfter(
-    c,
-    async () => {
-      await actOnOverride(c);
-      return c.var.form.act === "lift" ? "limit-lifted" : "limit-set";
-    },
-    (rejection) =>
-      page(
-        c,
-        { title: "Override", section: "users", rejection },
-        <p class="card">
-          <AppLink to={userPath(c.var.form.userId)}>Back to the user</AppLink>
-        </p>,
-      ),
-  ),
+export const userLimitRoutes = createDashboardRoutes().post(
+  `/${OVERRIDE_PATH}`,
+  onSubmit(actOnOverride, backToUser("Override")),
 );

@@ -103,7 +103,7 @@ function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, reado
       "payments?status=unmatched",
       "payments/pi_granted",
       `payments/${encodeURIComponent(`pi_${EVIL}`)}`,
-      `payments/${encodeURIComponent(`pi_${EVIL}`)}/settle${query({ userId: ` ${EVIL}`, packId, quantity: "7" })}`,
+      `payments/${encodeURIComponent(`pi_${EVIL}`)}/settle/confirm${query({ userId: ` ${EVIL}`, packId, quantity: "7" })}`,
       "keys",
       "stripe-events",
       "stripe-off",
