@@ -11,10 +11,10 @@ import {
 import { NO_APP } from "../catalog/audit.ts";
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import { PurserError } from "../errors.ts";
-import { codeColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
-import { CopyBox, Tag } from "./components.tsx";
+import { codeColumn, fieldColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
+import { SecretCard, Tag } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
-import { Choice, Field } from "./fields.tsx";
+import { Check, Choice, Field } from "./fields.tsx";
 import { type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, onSubmit } from "./form-card.tsx";
 import { queryString, timeText } from "./format.tsx";
@@ -37,23 +37,19 @@ const adminKeysList: Resource<AdminKeyOutput & { readonly by: string }> = {
     shownColumn("modes", "Modes", ({ modes }) => modes?.join(", ") ?? "live, test"),
     timeColumn("createdAt", "Created"),
     textColumn("by", "By"),
-    {
-      name: "revokedAt",
-      head: "Status",
-      cell: ({ adminKeyId, hint, revokedAt }) =>
-        revokedAt === null ? (
-          <a
-            class="button quiet danger small"
-            href={`${ADMIN_KEYS_PATH}/revoke${queryString({ adminKeyId })}`}
-            aria-label={`Revoke ${hint}`}
-          >
-            Revoke
-          </a>
-        ) : (
-          <Tag kind="revoked">revoked {timeText(revokedAt)}</Tag>
-        ),
-      value: ({ revokedAt }) => revokedAt,
-    },
+    fieldColumn("revokedAt", "Status", ({ adminKeyId, hint, revokedAt }) =>
+      revokedAt === null ? (
+        <a
+          class="button quiet danger small"
+          href={`${ADMIN_KEYS_PATH}/revoke${queryString({ adminKeyId })}`}
+          aria-label={`Revoke ${hint}`}
+        >
+          Revoke
+        </a>
+      ) : (
+        <Tag kind="revoked">revoked {timeText(revokedAt)}</Tag>
+      ),
+    ),
   ],
   read: wholeList(async ({ var: { root } }) => {
     const { keys } = await listAdminKeys(root);
@@ -69,17 +65,9 @@ const adminKeysList: Resource<AdminKeyOutput & { readonly by: string }> = {
   },
   above: async (c) => {
     const created = await takeOnce<CreateAdminKeyOutput>(c, "admin key");
-    return (
-      created !== null && (
-        <section class="card">
-          <h2>New key</h2>
-          <p>Copy it now: it is not shown again.</p>
-          <CopyBox label={created.name} value={created.key} />
-        </section>
-      )
-    );
+    return <SecretCard title="New key" label={created?.name ?? ""} secret={created?.key} />;
   },
-  below: (c, { rejection }) => (
+  below: (_c, { rejection }) => (
     <FormCard
       action={ADMIN_KEYS_PATH}
       title="New administration key"
@@ -95,17 +83,11 @@ const adminKeysList: Resource<AdminKeyOutput & { readonly by: string }> = {
         <legend>Scopes</legend>
         <div class="checks">
           {Object.entries(SCOPES).map(([scope, meaning]) => (
-            <label>
-              <input
-                type="checkbox"
-                name={adminKeyFieldOf(scope)}
-                value="yes"
-                checked={c.var.form[adminKeyFieldOf(scope)] === "yes"}
-              />{" "}
+            <Check name={adminKeyFieldOf(scope)}>
               <span>
                 <b>{scope}</b>: {meaning}
               </span>
-            </label>
+            </Check>
           ))}
         </div>
       </fieldset>

@@ -14,7 +14,7 @@ import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-noti
 import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
 import { PurserError } from "../errors.ts";
 import { AppLink } from "./app-link.tsx";
-import { linkColumn, menuColumn, shownColumn, timeColumn, userColumn } from "./columns.tsx";
+import { customColumn, linkColumn, menuColumn, shownColumn, timeColumn, userColumn } from "./columns.tsx";
 import { Empty } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
@@ -78,13 +78,13 @@ const alertsList: Resource<AlertOutput> = {
   ),
   columns: [
     linkColumn("name", "Name", ({ alertId }) => `alerts/${alertId}`),
-    {
-      name: "below",
-      head: "Below",
-      cell: (alert) => <BelowText of={alert} />,
-      value: ({ below, unit }) =>
+    customColumn(
+      "below",
+      "Below",
+      (alert) => <BelowText of={alert} />,
+      ({ below, unit }) =>
         "amount" in below ? `${amountText(below.amount)} ${unit}` : `${below.percent} % of what was issued in ${unit}`,
-    },
+    ),
     shownColumn("event", "Event", ({ event }) => event ?? "all"),
     timeColumn("createdAt", "Created"),
     menuColumn(

@@ -4,7 +4,7 @@ import { ACTIONS } from "../catalog/audit.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { SEARCHED_AUDIT_ENTRIES_MAX, type ShownAuditEntry, searchAudit } from "../catalog/search-audit.ts";
 import { AppLink } from "./app-link.tsx";
-import { textColumn, timeColumn } from "./columns.tsx";
+import { customColumn, fieldColumn, textColumn, timeColumn } from "./columns.tsx";
 import { Table } from "./components.tsx";
 import { textField, useRequest } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
@@ -144,36 +144,27 @@ const auditList: Resource<ShownAuditEntry> = {
   columns: [
     timeColumn("at", "When"),
     textColumn("by", "By"),
-    {
-      name: "action",
-      head: "Action",
-      cell: ({ action }) => <ActionName action={action} />,
-      value: ({ action }) => action,
-    },
-    {
-      name: "target",
-      head: "About",
-      cell: ({ target, action, details }) => <Target target={target} action={action} details={details} />,
-      value: ({ target }) => target,
-    },
-    {
-      name: "userId",
-      head: "User",
-      cell: ({ userId, details: { mode } }) =>
+    fieldColumn("action", "Action", ({ action }) => <ActionName action={action} />),
+    fieldColumn("target", "About", ({ target, action, details }) => (
+      <Target target={target} action={action} details={details} />
+    )),
+    fieldColumn(
+      "userId",
+      "User",
+      ({ userId, details: { mode } }) =>
         userId !== null && (
           <LinkInMode to={userPath(userId)} mode={mode}>
             {userId}
           </LinkInMode>
         ),
-      value: ({ userId }) => userId,
-    },
+    ),
     textColumn("reason", "Reason"),
-    {
-      name: "details",
-      head: "Details",
-      cell: ({ details }) => <Details details={details} />,
-      value: ({ details }) => JSON.stringify(details),
-    },
+    customColumn(
+      "details",
+      "Details",
+      ({ details }) => <Details details={details} />,
+      ({ details }) => JSON.stringify(details),
+    ),
   ],
   filters: (c) => [
     { name: "by", label: "By", placeholder: "A name, or the id of a key" },

@@ -6,7 +6,7 @@ import { findGrantEntry, listAuditOfTarget } from "../catalog/search-audit.ts";
 import { AppLink, pathIn } from "./app-link.tsx";
 import { AuditTable } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
-import { Facts, numberHead, Table, Tag } from "./components.tsx";
+import { Card, Facts, numberHead, TableCard, Tag } from "./components.tsx";
 import { createDashboardRoutes, type PageContext } from "./form.ts";
 import { queryString, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
@@ -50,44 +50,36 @@ async function balancePage(c: PageContext, balanceId: string) {
           )}
         </div>
       </section>
-      <section class="card">
-        <h2>Other balances of this grant</h2>
-        <Table
-          label="Other balances of this grant"
-          head={["Balance", numberHead("Remaining"), "Status"]}
-          empty="This grant issued no other balance."
-          foot={
-            siblings.some(({ status }) => status !== "revoked") && (
-              <p>
-                <a class="button quiet" href={ofUser("users/revoke-grant")}>
-                  Revoke the whole grant
-                </a>
-              </p>
-            )
-          }
-          rows={siblings.map((each) => [
-            <BalanceLink id={each.balanceId} />,
-            <span class="num">
-              <PartOfAmount part={each.remaining} of={each.initial} unit={each.unit} />
-            </span>,
-            <Tag kind={each.status}>{each.status}</Tag>,
-          ])}
-        />
-      </section>
-      <section class="card">
-        <h2>Administrative actions</h2>
+      <TableCard
+        title="Other balances of this grant"
+        head={["Balance", numberHead("Remaining"), "Status"]}
+        empty="This grant issued no other balance."
+        foot={
+          siblings.some(({ status }) => status !== "revoked") && (
+            <p>
+              <a class="button quiet" href={ofUser("users/revoke-grant")}>
+                Revoke the whole grant
+              </a>
+            </p>
+          )
+        }
+        rows={siblings.map((each) => [
+          <BalanceLink id={each.balanceId} />,
+          <span class="num">
+            <PartOfAmount part={each.remaining} of={each.initial} unit={each.unit} />
+          </span>,
+          <Tag kind={each.status}>{each.status}</Tag>,
+        ])}
+      />
+      <Card title="Administrative actions">
+        {" "}
         <AuditTable label="AuditTable" entries={named} empty="No actions by the dashboard or the administration API." />
-      </section>
+      </Card>
     </>,
   );
 }
 
-interface FactsProps {
-  readonly balance: BalanceView;
-  readonly grantedBy: string | null;
-}
-
-const BalanceFacts = ({ balance, grantedBy }: FactsProps) => {
+const BalanceFacts = ({ balance, grantedBy }: { readonly balance: BalanceView; readonly grantedBy: string | null }) => {
   const inUnit = useUnits();
   const left = partText(useContext(UnitsContext), balance.unit, balance.remaining, balance.initial);
   const held = fromMinor(balance.unit, balance.heldMinor);

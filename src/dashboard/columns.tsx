@@ -1,8 +1,9 @@
+import type { Child } from "hono/jsx";
 import { AppLink } from "./app-link.tsx";
 import { numberHead, RowMenu, Tag } from "./components.tsx";
 import { amountText, moneyText, Time } from "./format.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
-import type { ListColumn } from "./list.tsx";
+import type { CellValue, ListColumn } from "./list.tsx";
 import { PartOfAmount, UnitAmount } from "./unit-amount.tsx";
 
 /**
@@ -12,6 +13,21 @@ import { PartOfAmount, UnitAmount } from "./unit-amount.tsx";
 
 type Having<Name extends string, Value> = { readonly [Key in Name]: Value };
 type SharedColumn<Name extends string, Value> = ListColumn<Having<Name, Value>>;
+
+/** A column with its own cell, and its own value in the file. */
+export const customColumn = <Row,>(
+  name: string,
+  head: string,
+  cell: (row: Row) => Child,
+  value: (row: Row) => CellValue,
+): ListColumn<Row> => ({ name, head, cell, value });
+
+/** A column of a field with its own cell. */
+export const fieldColumn = <Row,>(name: keyof Row & string, head: string, cell: (row: Row) => Child): ListColumn<Row> =>
+  customColumn(name, head, cell, (row) => cellValueOf(row[name]));
+
+const cellValueOf = (value: unknown): CellValue =>
+  value === null || value === undefined ? null : typeof value === "number" ? value : String(value);
 
 /** A column of plain text. */
 export const textColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, string | null> => ({

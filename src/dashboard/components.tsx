@@ -116,6 +116,38 @@ export const Table = ({ label, head, rows, empty, csv, foot }: TableProps) => {
   );
 };
 
+interface CardProps {
+  readonly title: string;
+  readonly id?: string | undefined;
+  /** Says what the part has, under its head. */
+  readonly about?: Child;
+  readonly children?: Child;
+}
+
+/** Shows a part of a page, with its head. */
+export const Card = ({ title, id, about, children }: CardProps) => (
+  <section class="card" id={id}>
+    <h2>{title}</h2>
+    {about !== undefined && <p class="soft">{about}</p>}
+    {children}
+  </section>
+);
+
+/** Shows a table as a part of a page. Its name is the head, unless it has a label. */
+export const TableCard = ({
+  title,
+  id,
+  about,
+  children,
+  label = title,
+  ...table
+}: CardProps & Omit<TableProps, "label"> & { readonly label?: string }) => (
+  <Card title={title} id={id} about={about}>
+    <Table label={label} {...table} />
+    {children}
+  </Card>
+);
+
 /** A name and its value. Nothing is shown of a fact that does not apply. */
 export type ShownFact = readonly [name: Child, value: Child] | false | null;
 
@@ -205,6 +237,22 @@ export const CopyBox = (props: { label: string; value: string }) => {
     </div>
   );
 };
+
+/** Shows a new secret, once. Nothing otherwise. */
+export const SecretCard = ({ title, about = "", label, secret }: SecretCardProps) =>
+  secret === undefined ? null : (
+    <Card title={title}>
+      <p>Copy it now: it is not shown again. {about}</p>
+      <CopyBox label={label} value={secret} />
+    </Card>
+  );
+
+interface SecretCardProps {
+  readonly title: string;
+  readonly about?: string;
+  readonly label: string;
+  readonly secret: string | undefined;
+}
 
 interface PagerProps {
   /** The first page of the list. Null on the first page. */

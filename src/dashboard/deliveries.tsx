@@ -10,6 +10,7 @@ import {
 } from "../webhooks/delivery-page.ts";
 import { type EndpointRow, requireEndpoint } from "../webhooks/endpoint.ts";
 import { replayMessages, resendMessage } from "../webhooks/resend.ts";
+import { customColumn, fieldColumn } from "./columns.tsx";
 import { Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { type PageContext, parseForm, timeField } from "./form.ts";
@@ -115,27 +116,22 @@ export const deliveriesList = {
     },
     { name: "type", value: ({ type }) => type },
     { name: "timestamp", value: ({ timestamp }) => timestamp },
-    {
-      name: "status",
-      head: "Status",
-      cell: ({ status, nextAttemptAt }) => (
-        <>
-          <Tag kind={status}>{status}</Tag>
-          {nextAttemptAt !== null && (
-            <div class="soft">
-              next attempt <Time at={nextAttemptAt} />
-            </div>
-          )}
-        </>
-      ),
-      value: ({ status }) => status,
-    },
-    {
-      name: "attempts",
-      head: "Attempts, newest first",
-      cell: ({ attempts }) => <AttemptLines attempts={attempts} />,
-      value: ({ attempts }) => attempts.length,
-    },
+    fieldColumn("status", "Status", ({ status, nextAttemptAt }) => (
+      <>
+        <Tag kind={status}>{status}</Tag>
+        {nextAttemptAt !== null && (
+          <div class="soft">
+            next attempt <Time at={nextAttemptAt} />
+          </div>
+        )}
+      </>
+    )),
+    customColumn(
+      "attempts",
+      "Attempts, newest first",
+      ({ attempts }) => <AttemptLines attempts={attempts} />,
+      ({ attempts }) => attempts.length,
+    ),
     { name: "lastAttemptAt", value: ({ attempts }) => attempts.at(-1)?.at ?? null },
     { name: "lastStatus", value: ({ attempts }) => attempts.at(-1)?.status ?? null },
     { name: "nextAttemptAt", value: ({ nextAttemptAt }) => nextAttemptAt },

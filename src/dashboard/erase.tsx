@@ -13,9 +13,9 @@ import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { AppLink } from "./app-link.tsx";
-import { Facts, Table } from "./components.tsx";
+import { Card, Facts, Table } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
-import { Choice, Field } from "./fields.tsx";
+import { Check, Choice, Field } from "./fields.tsx";
 import { type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
 import { amountText, queryString, timeText } from "./format.tsx";
@@ -86,8 +86,8 @@ async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
       form,
       rejection,
       above: (
-        <section class="card">
-          <h2>What would be erased</h2>
+        <Card title="What would be erased">
+          {" "}
           <p>
             {amountText(distinctIdCount)} {distinctIdCount === 1 ? "id" : "ids"}
             {distinctIdCount > distinctIds.length && `, of which these are the nearest`}:
@@ -101,7 +101,7 @@ async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
             ))}
           </ul>
           <CountsTable counts={counts} />
-        </section>
+        </Card>
       ),
     },
     <>
@@ -110,16 +110,12 @@ async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
         erased, unless you block it too.
       </p>
       {blockable.map(([index, id]) => (
-        <label>
-          <input type="checkbox" name={blockField(index)} value="yes" checked={form[blockField(index)] === "yes"} />{" "}
+        <Check name={blockField(index)}>
           Block <code>{id}</code> too
-        </label>
+        </Check>
       ))}
       <Choice label="Reason (kept in the receipt)" name="reason" options={[["", "none"], ...reasons()]} />
-      <label>
-        <input type="checkbox" name="keepConsent" value="yes" checked={form.keepConsent === "yes"} /> Keep the consent
-        log, under a keyed hash in place of each id
-      </label>
+      <Check name="keepConsent">Keep the consent log, under a keyed hash in place of each id</Check>
       <Field label={`Type the id to confirm: ${distinctId}`} name="confirmation" required />
     </>,
   );

@@ -41,6 +41,30 @@ export function timeField(form: Form, name: string): string | undefined {
   return /^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00:00Z` : `${text}Z`;
 }
 
+type FormRow<Name extends string> = { readonly at: string } & { readonly [Each in Name]: string };
+
+/**
+ * Reads the rows of a list whose fields are named `rules.3.event`, in the order of their numbers: removed rows leave gaps. `at` is
+ * the beginning of a row's names, such as `rules.3`.
+ */
+export function readFormRows<Name extends string>(
+  form: Form,
+  list: string,
+  names: readonly Name[],
+): readonly FormRow<Name>[] {
+  const numbers = Object.keys(form).flatMap((name) =>
+    name.startsWith(`${list}.`) ? (/^\d{1,6}(?=\.)/.exec(name.slice(list.length + 1)) ?? []).map(Number) : [],
+  );
+  return [...new Set(numbers)]
+    .sort((a, b) => a - b)
+    .map((number) => {
+      const at = `${list}.${number}`;
+      const texts = names.map((name) => [name, form[`${at}.${name}`] ?? ""]);
+      // Each name has its text.
+      return { at, ...Object.fromEntries(texts) } as FormRow<Name>;
+    });
+}
+
 /** Reads a value with the API's own schema. Throws the rejection that the API would return. */
 export function parseForm<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value);

@@ -6,8 +6,8 @@ import { type CreateKeyOutput, createKey, type KeyOutput, listKeys, readKeyOfApp
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
 import { AppLink } from "./app-link.tsx";
-import { codeColumn, textColumn, timeColumn } from "./columns.tsx";
-import { CopyBox, Facts, Id, Tag } from "./components.tsx";
+import { codeColumn, fieldColumn, textColumn, timeColumn } from "./columns.tsx";
+import { Facts, Id, SecretCard, Tag } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
@@ -39,25 +39,16 @@ const keysList: Resource<ListedKey> = {
     textColumn("name", "Name"),
     timeColumn("createdAt", "Created"),
     textColumn("creator", "By"),
-    {
-      name: "lastUsedOn",
-      head: "Last used",
-      cell: ({ lastUsedOn }) => <span class="num">{lastUsedOn ?? "not yet"}</span>,
-      value: ({ lastUsedOn }) => lastUsedOn,
-    },
-    {
-      name: "revokedAt",
-      head: "Status",
-      cell: ({ keyId, hint, revokedAt }) =>
-        revokedAt === null ? (
-          <AppLink class="button quiet danger small" to="keys/revoke" fields={{ keyId }} aria-label={`Revoke ${hint}`}>
-            Revoke
-          </AppLink>
-        ) : (
-          <Tag kind="revoked">revoked {timeText(revokedAt)}</Tag>
-        ),
-      value: ({ revokedAt }) => revokedAt,
-    },
+    fieldColumn("lastUsedOn", "Last used", ({ lastUsedOn }) => <span class="num">{lastUsedOn ?? "not yet"}</span>),
+    fieldColumn("revokedAt", "Status", ({ keyId, hint, revokedAt }) =>
+      revokedAt === null ? (
+        <AppLink class="button quiet danger small" to="keys/revoke" fields={{ keyId }} aria-label={`Revoke ${hint}`}>
+          Revoke
+        </AppLink>
+      ) : (
+        <Tag kind="revoked">revoked {timeText(revokedAt)}</Tag>
+      ),
+    ),
   ],
   read: (c) => {
     const { root, appId, mode } = c.var;
@@ -85,13 +76,7 @@ async function keysPage(c: PageContext, { form = {}, test, rejection }: KeysPage
   const created = await takeOnce<CreateKeyOutput>(c, "key");
   const above = () => (
     <>
-      {created !== null && (
-        <section class="card">
-          <h2>New key</h2>
-          <p>Copy it now: it is not shown again.</p>
-          <CopyBox label={`${created.kind} key, ${created.mode} mode`} value={created.key} />
-        </section>
-      )}
+      <SecretCard title="New key" label={`${created?.kind} key, ${created?.mode} mode`} secret={created?.key} />
       <section class="card">
         <Facts
           of={[

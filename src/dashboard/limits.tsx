@@ -3,7 +3,7 @@ import type { PurserError } from "../errors.ts";
 import { readLimits, setLimits } from "../people/limits/analytics-limits.ts";
 import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../people/limits/daily-limits.ts";
 import { Meter } from "./chart.tsx";
-import { numberHead, Table } from "./components.tsx";
+import { Card, numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { createDashboardRoutes, numberField, type PageContext, parseForm } from "./form.ts";
 import { FormCard, onSubmit } from "./form-card.tsx";
@@ -42,8 +42,8 @@ async function limitsPage(c: PageContext, rejection?: PurserError) {
     c,
     { title: "Limits", section: "limits", rejection, notice },
     <>
-      <section class="card">
-        <h2>Analytics today</h2>
+      <Card title="Analytics today">
+        {" "}
         <p class="soft">
           Analytics that publishable keys sent on {today.day} (UTC). Secret keys are not counted. Above a daily limit
           nothing more is stored until midnight; above the limit of an id, no more events of that id.
@@ -66,9 +66,9 @@ async function limitsPage(c: PageContext, rejection?: PurserError) {
           ])}
           empty=""
         />
-      </section>
-      <section class="card">
-        <h2>Limits that were reached (last 30 days)</h2>
+      </Card>
+      <Card title="Limits that were reached (last 30 days)">
+        {" "}
         {reached.length === 0 && <p class="soft">None.</p>}
         <ul>
           {reached.map(({ limit, at }) => (
@@ -77,7 +77,7 @@ async function limitsPage(c: PageContext, rejection?: PurserError) {
             </li>
           ))}
         </ul>
-      </section>
+      </Card>
       <FormCard
         action="limits"
         title="Set limits"

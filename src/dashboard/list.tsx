@@ -12,7 +12,7 @@ import { Icon } from "./icons.tsx";
  * by page; a sorted list and a CSV file have its first 10,000 rows.
  */
 
-type CellValue = string | number | null;
+export type CellValue = string | number | null;
 
 /** A column of a list: in the table, in the CSV file, or in both. */
 export interface ListColumn<Row> {

@@ -10,7 +10,7 @@ import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
 import { AppLink, pathIn } from "./app-link.tsx";
 import { AuditTable } from "./audit.tsx";
-import { Facts } from "./components.tsx";
+import { Card, Facts } from "./components.tsx";
 import { askRoutes, confirmPage, formFields } from "./confirm.tsx";
 import { catchRejection, createDashboardRoutes, type PageContext, parseForm, textField } from "./form.ts";
 import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
@@ -66,8 +66,8 @@ async function packPage(
       {pack.archivedAt !== null && <Archived pack={pack} />}
       {rejection?.code === "changed_meanwhile" && <Stored pack={pack} />}
       <PackForm packId={packId} draft={draft} version={pack.version} rejection={rejection} ruleTest={ruleTest} />
-      <section class="card" id="history">
-        <h2>History</h2>
+      <Card title="History" id="history">
+        {" "}
         <p class="soft">
           Version {pack.version}. <code>{packId}</code>
         </p>
@@ -77,7 +77,7 @@ async function packPage(
           mode.
         </p>
         <AuditTable label="History" entries={history} empty="No changes." />
-      </section>
+      </Card>
     </>,
   );
 }

@@ -4,7 +4,7 @@ import type { PurserError } from "../errors.ts";
 import { findPayment, type PaymentOutput } from "../payments/payment-lists.ts";
 import { previewPaymentRefund } from "../payments/settle-by-hand.ts";
 import type { Mode } from "../runtime.ts";
-import { Facts, Id, numberHead, type ShownFact, Table } from "./components.tsx";
+import { Card, Facts, Id, numberHead, type ShownFact, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import {
   catchRejection,
@@ -56,8 +56,8 @@ async function paymentPage(c: PageContext, _form: Form = {}, rejection?: PurserE
           ]}
         />
       </section>
-      <section class="card">
-        <h2>Balances</h2>
+      <Card title="Balances">
+        {" "}
         <Table
           label="Balances"
           head={["Balance", "Unit", numberHead("Issued"), numberHead("Taken back"), numberHead("Already spent")]}
@@ -97,7 +97,7 @@ async function paymentPage(c: PageContext, _form: Form = {}, rejection?: PurserE
           ])}
           empty="None."
         />
-      </section>
+      </Card>
       {payment.grants.length === 0 ? (
         <SettleForm
           payment={payment}
@@ -173,8 +173,8 @@ async function refundPage(c: PageContext) {
     c,
     { title: `Refund of ${payment.paymentKey}`, section: "payments" },
     <>
-      <section class="card">
-        <h2>A refund of {moneyText(preview.amount, preview.currency)} would take</h2>
+      <Card title={`A refund of ${moneyText(preview.amount, preview.currency)} would take`}>
+        {" "}
         <Table
           label="Balances"
           head={["Balance", "Unit", numberHead("Taken"), numberHead("Then left")]}
@@ -191,7 +191,7 @@ async function refundPage(c: PageContext) {
             Refund it at Stripe
           </a>
         </p>
-      </section>
+      </Card>
       <RefundForm payment={payment} />
     </>,
   );

@@ -5,7 +5,7 @@ import { setCarry } from "../payments/change-carry.ts";
 import { listPayments, type PaymentOutput } from "../payments/payment-lists.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
 import { AppLink } from "./app-link.tsx";
-import { moneyColumn, timeColumn, userColumn } from "./columns.tsx";
+import { fieldColumn, moneyColumn, timeColumn, userColumn } from "./columns.tsx";
 import { Facts, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { type Form, numberField, parseForm } from "./form.ts";
@@ -47,18 +47,8 @@ const paymentsList: Resource<PaymentRow, Pick<Listed, "sums" | "carry">> = {
   title: "Payments",
   section: "payments",
   columns: [
-    {
-      name: "paymentKey",
-      head: "Payment",
-      cell: ({ paymentKey }) => <PaymentLink id={paymentKey} />,
-      value: ({ paymentKey }) => paymentKey,
-    },
-    {
-      name: "status",
-      head: "Status",
-      cell: (payment) => <StatusTag payment={payment} />,
-      value: ({ status }) => status,
-    },
+    fieldColumn("paymentKey", "Payment", ({ paymentKey }) => <PaymentLink id={paymentKey} />),
+    fieldColumn("status", "Status", (payment) => <StatusTag payment={payment} />),
     userColumn("userId", "User"),
     { name: "currency", value: ({ currency }) => currency },
     moneyColumn("captured", "Paid"),

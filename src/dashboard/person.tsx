@@ -7,7 +7,7 @@ import { listExportEvents } from "../exports/export-audit.ts";
 import { CLAIMS_A_DAY_MAX, CLAIMS_MADE_MAX } from "../people/claims.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
 import { AppLink } from "./app-link.tsx";
-import { CopyBox, Facts, numberHead, Table, Tag } from "./components.tsx";
+import { Card, CopyBox, Facts, numberHead, Table, TableCard, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm } from "./form.ts";
 import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
@@ -64,8 +64,8 @@ export async function personPage(c: PageContext, given: string) {
 }
 
 const PersonFacts = ({ profile }: { profile: Profile }) => (
-  <section class="card">
-    <h2>Profile</h2>
+  <Card title="Profile">
+    {" "}
     {profile.person === null ? (
       <p class="empty">No person has this id. Data stored under the id is shown below.</p>
     ) : (
@@ -89,7 +89,7 @@ const PersonFacts = ({ profile }: { profile: Profile }) => (
         ]}
       />
     )}
-  </section>
+  </Card>
 );
 
 const propertiesText = (json: string | null) => (json === null ? "none" : <code>{json}</code>);
@@ -115,8 +115,8 @@ const ClaimState = ({ claim }: { claim: ClaimView }) => {
 };
 
 const ClaimsView = ({ profile }: { profile: Profile }) => (
-  <section class="card" id="claims">
-    <h2>Linked ids</h2>
+  <Card title="Linked ids" id="claims">
+    {" "}
     <p class="soft">
       A person is this id and the ids linked to it, by links that are counted. A link from a secret key is verified. A
       link from a publishable key proves nothing.
@@ -152,7 +152,7 @@ const ClaimsView = ({ profile }: { profile: Profile }) => (
       ])}
     />
     {profile.isTruncated && <p class="soft">Not all ids are shown.</p>}
-  </section>
+  </Card>
 );
 
 interface ExportProps {
@@ -162,8 +162,8 @@ interface ExportProps {
 }
 
 const Export = ({ distinctId, link, audit }: ExportProps) => (
-  <section class="card" id="export">
-    <h2>Data export</h2>
+  <Card title="Data export" id="export">
+    {" "}
     {link !== undefined && (
       <>
         <CopyBox label={`Download link, valid until ${timeText(link.expiresAt)} UTC`} value={link.downloadUrl} />
@@ -199,56 +199,52 @@ const Export = ({ distinctId, link, audit }: ExportProps) => (
         row.action === "minted" ? <code>{row.keyId ?? "dashboard"}</code> : "link holder",
       ])}
     />
-  </section>
+  </Card>
 );
 
 const Events = ({ events }: { events: Profile["events"] }) => (
-  <section class="card">
-    <h2>Recent events</h2>
-    <Table
-      label="Events"
-      csv="events"
-      head={["When", "Event", "Distinct id", "Sent with", "Properties"]}
-      empty="No analytics events."
-      rows={events.map((event) => [
-        <Time at={event.timestamp} />,
-        event.event,
-        <code>{event.distinctId}</code>,
-        event.isVerified ? <Tag kind="active">secret key</Tag> : "publishable key",
-        <details>
-          <summary>Show</summary>
-          <code>{event.properties}</code>
-          {event.isTruncated && (
-            <>
-              …{" "}
-              <AppLink to="people/properties" fields={{ distinctId: event.distinctId, uuid: event.uuid }}>
-                All properties
-              </AppLink>
-            </>
-          )}
-        </details>,
-      ])}
-    />
-  </section>
+  <TableCard
+    title="Recent events"
+    label="Events"
+    csv="events"
+    head={["When", "Event", "Distinct id", "Sent with", "Properties"]}
+    empty="No analytics events."
+    rows={events.map((event) => [
+      <Time at={event.timestamp} />,
+      event.event,
+      <code>{event.distinctId}</code>,
+      event.isVerified ? <Tag kind="active">secret key</Tag> : "publishable key",
+      <details>
+        <summary>Show</summary>
+        <code>{event.properties}</code>
+        {event.isTruncated && (
+          <>
+            …{" "}
+            <AppLink to="people/properties" fields={{ distinctId: event.distinctId, uuid: event.uuid }}>
+              All properties
+            </AppLink>
+          </>
+        )}
+      </details>,
+    ])}
+  />
 );
 
 const Consents = ({ consents }: { consents: Profile["consents"] }) => (
-  <section class="card">
-    <h2>Consent log</h2>
-    <Table
-      label="Consents"
-      csv="consents"
-      head={["When", "Purpose", "Decision", "Method", "Distinct id"]}
-      empty="No consent decisions."
-      rows={consents.map((entry) => [
-        <Time at={entry.occurredAt} />,
-        entry.purpose,
-        <Tag kind={entry.decision}>{entry.decision}</Tag>,
-        [entry.method, entry.noticeVersion, entry.source].filter((part) => part !== null).join(", "),
-        <code>{entry.distinctId}</code>,
-      ])}
-    />
-  </section>
+  <TableCard
+    title="Consent log"
+    label="Consents"
+    csv="consents"
+    head={["When", "Purpose", "Decision", "Method", "Distinct id"]}
+    empty="No consent decisions."
+    rows={consents.map((entry) => [
+      <Time at={entry.occurredAt} />,
+      entry.purpose,
+      <Tag kind={entry.decision}>{entry.decision}</Tag>,
+      [entry.method, entry.noticeVersion, entry.source].filter((part) => part !== null).join(", "),
+      <code>{entry.distinctId}</code>,
+    ])}
+  />
 );
 
 const exportPath = ({ distinctId }: Form): string => `people${queryString({ distinctId })}#export`;

@@ -1,5 +1,6 @@
 import { listPriceLists, readPriceList } from "../books/prices/price-lists.ts";
 import { previewList } from "../books/usage/preview-list.ts";
+import { Card } from "./components.tsx";
 import { Choice } from "./fields.tsx";
 import { createDashboardRoutes, type PageContext } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
@@ -34,12 +35,12 @@ async function comparePage(c: PageContext) {
         <Choice label="Version before" name="from" value={`${from ?? ""}`} options={options} />
         <Choice label="Version after" name="to" value={`${to ?? ""}`} options={options} />
       </FormCard>
-      <section class="card">
-        <h2>Rules</h2>
+      <Card title="Rules">
+        {" "}
         <ListChanges before={before?.rules ?? []} after={after?.rules ?? []} label="Changed rules" />
         <h2>Your own costs</h2>
         <ListChanges before={before?.costs ?? []} after={after?.costs ?? []} label="Changed costs" />
-      </section>
+      </Card>
       {preview !== null && <Preview preview={preview} />}
     </>,
   );

@@ -4,7 +4,8 @@ import { listRecurring, type RecurringOutput } from "../books/recurring/recurrin
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { AppLink } from "./app-link.tsx";
-import { Id, Table, Tag } from "./components.tsx";
+import { customColumn, fieldColumn } from "./columns.tsx";
+import { Card, Id, Table, Tag } from "./components.tsx";
 import { askRoutes, backToUser, confirmPage, requireReason } from "./confirm.tsx";
 import { Choice, LongText } from "./fields.tsx";
 import { type Form, type PageContext, parseForm } from "./form.ts";
@@ -39,10 +40,10 @@ const Actions = ({ grant }: { grant: RecurringOutput }) => (
 /** Shows a user's recurring grants. Nothing where there are none. */
 export const RecurringGrants = ({ recurring }: { recurring: readonly RecurringOutput[] }) =>
   recurring.length === 0 ? null : (
-    <section class="card" id="recurring">
-      <h2>Recurring grants</h2>
+    <Card title="Recurring grants" id="recurring">
+      {" "}
       <GrantTable recurring={recurring} />
-    </section>
+    </Card>
   );
 
 const GrantTable = ({ recurring }: { recurring: readonly RecurringOutput[] }) => (
@@ -59,62 +60,42 @@ type RecurringColumn = ListColumn<RecurringOutput>;
 
 /** The columns of a recurring grant, without its user. */
 const GRANT_COLUMNS: readonly RecurringColumn[] = [
-  {
-    name: "pack",
-    head: "Pack",
-    cell: ({ packName, quantity }) => (quantity === null ? packName : `${packName}, ${amountText(quantity)}`),
-    value: ({ packName }) => packName,
-  },
-  {
-    name: "every",
-    head: "Every",
-    cell: ({ every, timeZone }) => everyText(every, timeZone),
-    value: ({ every }) => every,
-  },
-  {
-    name: "state",
-    head: "State",
-    cell: ({ status, reason }) => (
+  customColumn(
+    "pack",
+    "Pack",
+    ({ packName, quantity }) => (quantity === null ? packName : `${packName}, ${amountText(quantity)}`),
+    ({ packName }) => packName,
+  ),
+  fieldColumn("every", "Every", ({ every, timeZone }) => everyText(every, timeZone)),
+  customColumn(
+    "state",
+    "State",
+    ({ status, reason }) => (
       <>
         <Tag kind={status}>{status}</Tag> {reason !== null && <code>{reason}</code>}
       </>
     ),
-    value: ({ status }) => status,
-  },
-  {
-    name: "period",
-    head: "Current period",
-    cell: ({ period }) => (period === null ? "none" : `${period.n}, until ${timeText(period.to)}`),
-    value: ({ period }) => period?.n ?? null,
-  },
-  {
-    name: "nextAt",
-    head: "Next",
-    cell: ({ nextAt }) => <Time at={nextAt} otherwise="never" />,
-    value: ({ nextAt }) => nextAt,
-  },
-  {
-    name: "rollover",
-    head: "Rollover",
-    cell: ({ rolloverPeriods }) => (rolloverPeriods === null ? "as the pack says" : `${rolloverPeriods} periods`),
-    value: ({ rolloverPeriods }) => rolloverPeriods,
-  },
-  {
-    name: "recurringId",
-    head: "Id",
-    cell: ({ recurringId }) => <Id id={recurringId} />,
-    value: ({ recurringId }) => recurringId,
-  },
+    ({ status }) => status,
+  ),
+  customColumn(
+    "period",
+    "Current period",
+    ({ period }) => (period === null ? "none" : `${period.n}, until ${timeText(period.to)}`),
+    ({ period }) => period?.n ?? null,
+  ),
+  fieldColumn("nextAt", "Next", ({ nextAt }) => <Time at={nextAt} otherwise="never" />),
+  customColumn(
+    "rollover",
+    "Rollover",
+    ({ rolloverPeriods }) => (rolloverPeriods === null ? "as the pack says" : `${rolloverPeriods} periods`),
+    ({ rolloverPeriods }) => rolloverPeriods,
+  ),
+  fieldColumn("recurringId", "Id", ({ recurringId }) => <Id id={recurringId} />),
   { name: "actions", head: "", cell: (grant) => <Actions grant={grant} /> },
 ];
 
 export const RECURRING_COLUMNS: readonly RecurringColumn[] = [
-  {
-    name: "userId",
-    head: "User",
-    cell: ({ userId }) => <UserLink id={userId} />,
-    value: ({ userId }) => userId,
-  },
+  fieldColumn("userId", "User", ({ userId }) => <UserLink id={userId} />),
   ...GRANT_COLUMNS,
 ];
 

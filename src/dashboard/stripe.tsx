@@ -4,7 +4,7 @@ import { exactNumber } from "../lib/json.ts";
 import { STRIPE_EVENTS } from "../payments/stripe-event.ts";
 import { type StripeOutput, setStripe } from "../payments/stripe-setting.ts";
 import { AppLink } from "./app-link.tsx";
-import { CopyBox } from "./components.tsx";
+import { Card, CopyBox } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Field, LongText } from "./fields.tsx";
 import { createDashboardRoutes, type PageContext, parseForm, textField, useRequest } from "./form.ts";
@@ -36,8 +36,8 @@ export const StripeSetup = (props: { stripe: StripeOutput; rejection: PurserErro
   );
   return (
     <>
-      <section class="card">
-        <h2>What to enter at Stripe</h2>
+      <Card title="What to enter at Stripe">
+        {" "}
         <p>
           Last event received: <b>{timeText(lastEventAt, "none yet")}</b>
           {setting === null ? ". Not set: no events are accepted." : ""}
@@ -57,7 +57,7 @@ export const StripeSetup = (props: { stripe: StripeOutput; rejection: PurserErro
           <code>metadata.user</code> and <code>metadata.pack</code>.
         </p>
         <CopyBox label="Metadata of a checkout" value="metadata[pack]=PACK&client_reference_id=USER" />
-      </section>
+      </Card>
       <FormCard
         action="payments/stripe"
         title="Setting"

@@ -4,7 +4,7 @@ import type { UserLimitOutput } from "../books/limits/read-user-limits.ts";
 import { removeOverride, setOverride } from "../books/limits/user-limits.ts";
 import { invalid } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Table } from "./components.tsx";
+import { TableCard } from "./components.tsx";
 import { backToUser } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { createDashboardRoutes, numberField, type PageContext } from "./form.ts";
@@ -24,30 +24,28 @@ interface UserLimitsProps {
 /** Shows how much of each limit a user has used, with a bar, and a form that sets or lifts the user's override. */
 export const UserLimits = ({ userId, limits }: UserLimitsProps) =>
   limits.length === 0 ? null : (
-    <section class="card" id="limits">
-      <h2>Usage limits</h2>
-      <Table
-        label="Usage limits"
-        csv="usage-limits"
-        head={["Limit", "Used", "Share", "Resets", ""]}
-        rows={limits.map((limit) => [
-          limit.name,
-          <>
-            {limit.amount === null ? (
-              <UnitAmount of={limit.used} unit={limit.unit} />
-            ) : (
-              <PartOfAmount part={limit.used} of={limit.amount} unit={limit.unit} />
-            )}{" "}
-            {PERIODS[limit.every]}
-            {limit.amount === null ? ", no limit" : ""}
-          </>,
-          <LimitBar limit={limit} />,
-          <Time at={limit.resetsAt} />,
-          <OverrideForm userId={userId} limit={limit} />,
-        ])}
-        empty=""
-      />
-    </section>
+    <TableCard
+      title="Usage limits"
+      id="limits"
+      csv="usage-limits"
+      head={["Limit", "Used", "Share", "Resets", ""]}
+      rows={limits.map((limit) => [
+        limit.name,
+        <>
+          {limit.amount === null ? (
+            <UnitAmount of={limit.used} unit={limit.unit} />
+          ) : (
+            <PartOfAmount part={limit.used} of={limit.amount} unit={limit.unit} />
+          )}{" "}
+          {PERIODS[limit.every]}
+          {limit.amount === null ? ", no limit" : ""}
+        </>,
+        <LimitBar limit={limit} />,
+        <Time at={limit.resetsAt} />,
+        <OverrideForm userId={userId} limit={limit} />,
+      ])}
+      empty=""
+    />
   );
 
 const LimitBar = ({ limit: { amount, used, name } }: { limit: UserLimitOutput }) =>

@@ -5,7 +5,7 @@ import { freeText, userId } from "../http/fields.ts";
 import { lazy } from "../http/lazy.ts";
 import { addUserNote, deleteUserNote, listUserNotes, NOTE_TEXT_MAX, type UserNote } from "../people/user-notes.ts";
 import { AppLink } from "./app-link.tsx";
-import { Table } from "./components.tsx";
+import { TableCard } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import { LongText } from "./fields.tsx";
 import { type Form, type PageContext, parseForm } from "./form.ts";
@@ -26,22 +26,20 @@ interface UserNotesProps {
 export const UserNotes = ({ userId, notes }: UserNotesProps) => (
   <>
     {notes.length > 0 && (
-      <section class="card" id="user-notes">
-        <h2>Notes</h2>
-        <Table
-          label="Notes"
-          head={["Note", "By", "Created", ""]}
-          empty=""
-          rows={notes.map(({ noteId, text, by, createdAt }) => [
-            <span class="lines">{text}</span>,
-            by,
-            <Time at={createdAt} />,
-            <AppLink to={`${NOTES_PATH}/delete`} fields={{ userId, noteId }}>
-              Delete
-            </AppLink>,
-          ])}
-        />
-      </section>
+      <TableCard
+        title="Notes"
+        id="user-notes"
+        head={["Note", "By", "Created", ""]}
+        empty=""
+        rows={notes.map(({ noteId, text, by, createdAt }) => [
+          <span class="lines">{text}</span>,
+          by,
+          <Time at={createdAt} />,
+          <AppLink to={`${NOTES_PATH}/delete`} fields={{ userId, noteId }}>
+            Delete
+          </AppLink>,
+        ])}
+      />
     )}
     <NoteForm userId={userId} />
   </>

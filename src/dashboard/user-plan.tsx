@@ -1,7 +1,7 @@
 import type { BalanceList } from "../books/credits/list.ts";
 import type { PlanOutput } from "../books/usage/plan.ts";
 import type { PurserError } from "../errors.ts";
-import { numberHead, Table } from "./components.tsx";
+import { Card, numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import type { Form } from "./form.ts";
 import { AppForm } from "./form-card.tsx";
@@ -25,8 +25,8 @@ interface PlanProps {
 
 /** Shows the preview of a debit, which changes nothing. */
 export const Plan = ({ form, list, plan, rejection }: PlanProps) => (
-  <section class="card" id="plan">
-    <h2>Preview a debit</h2>
+  <Card title="Preview a debit" id="plan">
+    {" "}
     <AppForm method="get" action="users" hash="plan" fields={{ userId: form.userId ?? "" }}>
       <div class="row">
         <Field
@@ -50,7 +50,7 @@ export const Plan = ({ form, list, plan, rejection }: PlanProps) => (
       </div>
     </AppForm>
     {plan !== undefined && <PlanResult list={list} plan={plan} />}
-  </section>
+  </Card>
 );
 
 const PlanResult = ({ list, plan }: { list: BalanceList; plan: PlanOutput }) => {

@@ -6,8 +6,8 @@ import { PurserError } from "../errors.ts";
 import { numberText } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { AppLink, pathIn } from "./app-link.tsx";
-import { menuColumn, timeColumn } from "./columns.tsx";
-import { Amounts, numberHead, Table, Tag } from "./components.tsx";
+import { fieldColumn, menuColumn, timeColumn } from "./columns.tsx";
+import { Amounts, Card, numberHead, Table, Tag } from "./components.tsx";
 import { exists, pageOfId } from "./find.ts";
 import { createDashboardRoutes, type Form, type PageContext, textField } from "./form.ts";
 import { queryString, Time } from "./format.tsx";
@@ -64,14 +64,10 @@ async function usersPage(c: PageContext) {
   });
 }
 
-interface ReferencesProps {
-  readonly balances: Awaited<ReturnType<typeof findReferences>>;
-}
-
 /** Shows balances of any user whose reference was searched for. */
-const ReferenceList = ({ balances }: ReferencesProps) => (
-  <section class="card">
-    <h2>Balances with this reference</h2>
+const ReferenceList = ({ balances }: { readonly balances: Awaited<ReturnType<typeof findReferences>> }) => (
+  <Card title="Balances with this reference">
+    {" "}
     <Table
       label="References"
       csv="references"
@@ -90,7 +86,7 @@ const ReferenceList = ({ balances }: ReferencesProps) => (
       ])}
     />
     {balances.length === ROWS && <p class="soft">Only the first {ROWS} are shown: type more of the reference.</p>}
-  </section>
+  </Card>
 );
 
 const amountIn = ({ remaining }: FoundUser, unit: string) => remaining.find((each) => each.unit === unit)?.amount;
@@ -104,16 +100,11 @@ async function withIdentities(ctx: TenantCtx, users: readonly FoundUser[]): Prom
 }
 
 const USER_COLUMNS: readonly ListColumn<ListedUser>[] = [
-  {
-    name: "userId",
-    head: "User",
-    cell: ({ userId, identity }) => (
-      <>
-        <UserLink id={userId} /> <IdentityText identity={identity} />
-      </>
-    ),
-    value: ({ userId }) => userId,
-  },
+  fieldColumn("userId", "User", ({ userId, identity }) => (
+    <>
+      <UserLink id={userId} /> <IdentityText identity={identity} />
+    </>
+  )),
   { name: "name", value: ({ identity }) => identity?.name ?? null },
   { name: "email", value: ({ identity }) => identity?.email ?? null },
   {

@@ -6,7 +6,7 @@ import type { EndpointRow } from "../webhooks/endpoint.ts";
 import { changeWebhook, deleteWebhook, rotateSecret } from "../webhooks/endpoints.ts";
 import { sendTest } from "../webhooks/resend.ts";
 import { AppLink } from "./app-link.tsx";
-import { CopyBox, Facts } from "./components.tsx";
+import { Facts, SecretCard } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import {
   deliveriesList,
@@ -80,7 +80,12 @@ const endpointPage: Resource<ListedDelivery> = {
     const health = (await readHealth(c.var.ctx)).find(({ webhookId }) => webhookId === endpoint.id);
     return (
       <>
-        <NewSecret created={await takeOnce<{ secret: string }>(c, secretOf(endpoint.id))} />
+        <SecretCard
+          title="New secret"
+          about="Your receiver verifies messages with it."
+          label="Signing secret"
+          secret={(await takeOnce<{ secret: string }>(c, secretOf(endpoint.id)))?.secret}
+        />
         <EndpointState endpoint={endpoint} health={health} deliveries={first?.rows ?? []} />
         <ChangeForm endpoint={endpoint} rejection={rejection} />
       </>
@@ -88,15 +93,6 @@ const endpointPage: Resource<ListedDelivery> = {
   },
   below: replayForm,
 };
-
-const NewSecret = ({ created }: { created: { readonly secret: string } | null }) =>
-  created === null ? null : (
-    <section class="card">
-      <h2>New secret</h2>
-      <p>Copy it now: it is not shown again. Your receiver verifies messages with it.</p>
-      <CopyBox label="Signing secret" value={created.secret} />
-    </section>
-  );
 
 interface StateProps {
   readonly endpoint: EndpointRow;

@@ -4,9 +4,9 @@ import type { EndpointRow, WebhookOutput } from "../webhooks/endpoint.ts";
 import { createWebhook, listWebhooks } from "../webhooks/endpoints.ts";
 import { MESSAGE_TYPES } from "../webhooks/outbox.ts";
 import { AppLink } from "./app-link.tsx";
-import { menuColumn } from "./columns.tsx";
+import { customColumn, fieldColumn, menuColumn } from "./columns.tsx";
 import { Empty, Tag } from "./components.tsx";
-import { Field } from "./fields.tsx";
+import { Check, Field } from "./fields.tsx";
 import { type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, onSubmit } from "./form-card.tsx";
 import { amountText, Time } from "./format.tsx";
@@ -94,10 +94,9 @@ export const EndpointFields = ({ fields }: { fields: Form }) => (
       <div class="when-chosen">
         <div class="checks">
           {SELECTABLE_TYPES.map((type) => (
-            <label>
-              <input type="checkbox" name={fieldOf(type)} value="yes" checked={fields[fieldOf(type)] === "yes"} />
+            <Check name={fieldOf(type)}>
               <code>{type}</code>
-            </label>
+            </Check>
           ))}
         </div>
         <Field label="More types, as patterns (optional)" name="types" placeholder="credits.*" />
@@ -115,34 +114,29 @@ const endpointsList: Resource<ListedEndpoint> = {
   label: "Endpoints",
   about: (c) => `Signed messages about events in ${c.var.mode} mode.`,
   columns: [
-    {
-      name: "url",
-      head: "URL",
-      cell: ({ webhookId, url, description }) => (
-        <>
-          <AppLink to={`webhooks/${webhookId}`}>{url}</AppLink>
-          {description !== null && <div class="soft">{description}</div>}
-        </>
-      ),
-      value: ({ url }) => url,
-    },
+    fieldColumn("url", "URL", ({ webhookId, url, description }) => (
+      <>
+        <AppLink to={`webhooks/${webhookId}`}>{url}</AppLink>
+        {description !== null && <div class="soft">{description}</div>}
+      </>
+    )),
     { name: "status", head: "Status", cell: ({ health }) => health && <HealthTag health={health} /> },
-    {
-      name: "newest",
-      head: "Newest messages",
-      cell: ({ health }) => health && `${rateText(health)} ${isFailing(health) ? failureText(health) : ""}`,
-      value: ({ health }) => health?.failed ?? null,
-    },
-    {
-      name: "lastSuccessAt",
-      head: "Last success",
-      cell: ({ health }) => <Time at={health?.lastSuccessAt ?? null} otherwise="none" />,
-      value: ({ health }) => health?.lastSuccessAt ?? null,
-    },
-    {
-      name: "types",
-      head: "Types",
-      cell: ({ types }) =>
+    customColumn(
+      "newest",
+      "Newest messages",
+      ({ health }) => health && `${rateText(health)} ${isFailing(health) ? failureText(health) : ""}`,
+      ({ health }) => health?.failed ?? null,
+    ),
+    customColumn(
+      "lastSuccessAt",
+      "Last success",
+      ({ health }) => <Time at={health?.lastSuccessAt ?? null} otherwise="none" />,
+      ({ health }) => health?.lastSuccessAt ?? null,
+    ),
+    customColumn(
+      "types",
+      "Types",
+      ({ types }) =>
         types === null ? (
           <span class="soft">
             all except <code>usage.recorded</code>
@@ -150,8 +144,8 @@ const endpointsList: Resource<ListedEndpoint> = {
         ) : (
           <code>{types.join(" ")}</code>
         ),
-      value: ({ types }) => types?.join(" ") ?? null,
-    },
+      ({ types }) => types?.join(" ") ?? null,
+    ),
     menuColumn(
       ({ url }) => url,
       ({ webhookId }) => [
