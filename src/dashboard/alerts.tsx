@@ -13,7 +13,7 @@ import {
 import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-notices.ts";
 import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
 import { PurserError } from "../errors.ts";
-import { AppLink } from "./app-link.tsx";
+import { LinkButton } from "./app-link.tsx";
 import { customColumn, linkColumn, menuColumn, shownColumn, timeColumn, userColumn } from "./columns.tsx";
 import { Empty } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
@@ -169,11 +169,7 @@ const alertPage: Resource<{ readonly userId: string }, { readonly alert: AlertOu
   empty: <Empty icon="users" title="No users" />,
   words: ["First users", "More users"],
   notices: { changed: "Alert changed. It starts again for every user." },
-  actions: (c) => (
-    <AppLink class="button quiet danger" to={`alerts/${c.req.param("alertId")}/delete`}>
-      Delete
-    </AppLink>
-  ),
+  actions: (c) => <LinkButton text="Delete" kind="danger" to={`alerts/${c.req.param("alertId")}/delete`} />,
   above: (_, { first, rejection }) => first !== null && <AlertForm alert={first.alert} rejection={rejection} />,
 };
 

@@ -4,7 +4,7 @@ import { usersGrantedBefore } from "../books/credits/granted-before.ts";
 import { namedUsers } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Table, Tag } from "./components.tsx";
+import { SubmitButton, Table, Tag } from "./components.tsx";
 import { confirmPage, ReasonField, requireReason, warnAboutAmount } from "./confirm.tsx";
 import { Field, Hidden, LongText } from "./fields.tsx";
 import {
@@ -224,9 +224,7 @@ async function bulkReport(c: PageContext) {
       />
       <Hidden fields={keptFields(c.var.form)} />
       <p>
-        <button type="submit" class="quiet">
-          Run the same list again
-        </button>
+        <SubmitButton text="Run the same list again" kind="quiet" />
       </p>
     </AppForm>,
   );

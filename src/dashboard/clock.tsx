@@ -2,7 +2,7 @@ import { setClockInput } from "../api/apps/set-test-clock.ts";
 import { readTestClock, removeClock, setClock } from "../clocks/clock.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import { AppLink } from "./app-link.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
 import { Facts } from "./components.tsx";
 import { confirmPage, stepRoutes } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
@@ -84,9 +84,7 @@ async function clockPage(c: PageContext, form: Form, rejection?: PurserError) {
         <p class="wide">
           {JUMPS.map(([name, jumpMs]) => (
             <>
-              <AppLink class="button quiet" to="clock/confirm" fields={{ now: clockFieldOf(nowMs + jumpMs) }}>
-                {name} on
-              </AppLink>{" "}
+              <LinkButton text={`${name} on`} to="clock/confirm" fields={{ now: clockFieldOf(nowMs + jumpMs) }} />{" "}
             </>
           ))}
         </p>

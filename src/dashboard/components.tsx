@@ -238,6 +238,26 @@ export const CopyBox = (props: { label: string; value: string }) => {
   );
 };
 
+interface SubmitProps {
+  readonly text: string;
+  readonly kind?: "main" | "quiet" | "small" | "danger";
+  readonly name?: string;
+  readonly value?: string;
+  /** The id of the form, if it is not around the button. */
+  readonly form?: string;
+  /** Read aloud in place of the text. */
+  readonly label?: string;
+}
+
+const SUBMIT_CLASSES = { main: undefined, quiet: "quiet", small: "quiet small", danger: "danger" } as const;
+
+/** Shows a button that sends its form. */
+export const SubmitButton = ({ text, kind = "main", label, ...button }: SubmitProps) => (
+  <button type="submit" class={SUBMIT_CLASSES[kind]} {...button} aria-label={label}>
+    {text}
+  </button>
+);
+
 /** Shows a new secret, once. Nothing otherwise. */
 export const SecretCard = ({ title, about = "", label, secret }: SecretCardProps) =>
   secret === undefined ? null : (

@@ -3,7 +3,7 @@ import type { Unit } from "../books/amounts/amount.ts";
 import { isKnownUser } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { AppLink } from "./app-link.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
 import { Facts, type ShownFact } from "./components.tsx";
 import { FormContext, LongText } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext, textField, useRequest } from "./form.ts";
@@ -89,14 +89,8 @@ const Confirm = (props: ConfirmProps) => {
           <button type="submit" class={props.isDangerous === true ? "danger" : undefined}>
             {button}
           </button>
-          {typed !== undefined && (
-            <AppLink class="button quiet" to={props.change ?? action} fields={fields}>
-              Change
-            </AppLink>
-          )}
-          <AppLink class="button quiet" to={props.cancel}>
-            Cancel
-          </AppLink>
+          {typed !== undefined && <LinkButton text="Change" to={props.change ?? action} fields={fields} />}
+          <LinkButton text="Cancel" to={props.cancel} />
         </div>
       </AppForm>
     </FormContext.Provider>

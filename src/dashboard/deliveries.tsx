@@ -11,7 +11,7 @@ import {
 import { type EndpointRow, requireEndpoint } from "../webhooks/endpoint.ts";
 import { replayMessages, resendMessage } from "../webhooks/resend.ts";
 import { customColumn, fieldColumn } from "./columns.tsx";
-import { Tag } from "./components.tsx";
+import { SubmitButton, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { type PageContext, parseForm, timeField } from "./form.ts";
 import { AppForm, FormCard } from "./form-card.tsx";
@@ -139,16 +139,14 @@ export const deliveriesList = {
       name: "resend",
       head: "",
       cell: ({ messageId }) => (
-        <button
-          type="submit"
+        <SubmitButton
+          text="Resend"
+          kind="small"
           form={RESEND_FORM}
-          class="quiet small"
           name="messageId"
           value={messageId}
-          aria-label={`Resend ${messageId}`}
-        >
-          Resend
-        </button>
+          label={`Resend ${messageId}`}
+        />
       ),
     },
   ],
@@ -176,9 +174,7 @@ export const deliveriesList = {
             <button type="button" class="quiet small js" data-tick>
               Select all
             </button>{" "}
-            <button type="submit" class="quiet small">
-              Resend selected
-            </button>
+            <SubmitButton text="Resend selected" kind="small" />
           </p>
         )}
       </AppForm>

@@ -13,7 +13,7 @@ import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { AppLink } from "./app-link.tsx";
-import { Card, Facts, Table } from "./components.tsx";
+import { Card, Facts, SubmitButton, Table } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Check, Choice, Field } from "./fields.tsx";
 import { type Form, type PageContext, parseForm, textField } from "./form.ts";
@@ -157,9 +157,7 @@ async function receiptPage(c: PageContext, erasureId: string, rejection?: Purser
       )}
       {!isRunning && receipt.liftedAt === null && (
         <AppForm action={`people/erasures/${erasureId}/lift`} class="card" fields={{ erasureId }}>
-          <button type="submit" class="quiet">
-            Lift
-          </button>
+          <SubmitButton text="Lift" kind="quiet" />
         </AppForm>
       )}
     </>,

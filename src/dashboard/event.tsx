@@ -3,7 +3,7 @@ import { readReservation } from "../books/usage/read-reservation.ts";
 import { previewRelease, releaseReservation } from "../books/usage/release.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { AppLink } from "./app-link.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
 import { Facts, numberHead, type ShownFact, Table, Tag } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import type { Form, PageContext } from "./form.ts";
@@ -107,9 +107,7 @@ async function reservationPage(c: PageContext, reservationId: string, rejection?
       </section>
       {reservation.status === "open" && (
         <p>
-          <AppLink class="button quiet" to={releasePath(reservation)}>
-            Release reservation
-          </AppLink>
+          <LinkButton text="Release reservation" to={releasePath(reservation)} />
         </p>
       )}
     </>,

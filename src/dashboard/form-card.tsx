@@ -1,6 +1,7 @@
 import type { Child } from "hono/jsx";
 import { invalid, type PurserError } from "../errors.ts";
 import { pathIn } from "./app-link.tsx";
+import { SubmitButton } from "./components.tsx";
 import { type FilledForm, FormContext, Hidden } from "./fields.tsx";
 import { catchRejection, type Form, type PageContext, useRequest } from "./form.ts";
 import { FormToken } from "./layout.tsx";
@@ -72,7 +73,7 @@ export const FormCard = (props: FormCardProps) => {
         {about !== undefined && <p class="soft">{about}</p>}
         <div class="row">
           {children}
-          {button !== undefined && <button type="submit">{button}</button>}
+          {button !== undefined && <SubmitButton text={button} />}
           {beside}
         </div>
       </AppForm>

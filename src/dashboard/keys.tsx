@@ -5,7 +5,7 @@ import { readEndUserAuth, readEndUserSecret, setEndUserAuth, type TokenTest, tes
 import { type CreateKeyOutput, createKey, type KeyOutput, listKeys, readKeyOfApp, revokeKey } from "../catalog/keys.ts";
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
-import { AppLink } from "./app-link.tsx";
+import { LinkButton } from "./app-link.tsx";
 import { codeColumn, fieldColumn, textColumn, timeColumn } from "./columns.tsx";
 import { Facts, Id, SecretCard, Tag } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
@@ -42,9 +42,7 @@ const keysList: Resource<ListedKey> = {
     fieldColumn("lastUsedOn", "Last used", ({ lastUsedOn }) => <span class="num">{lastUsedOn ?? "not yet"}</span>),
     fieldColumn("revokedAt", "Status", ({ keyId, hint, revokedAt }) =>
       revokedAt === null ? (
-        <AppLink class="button quiet danger small" to="keys/revoke" fields={{ keyId }} aria-label={`Revoke ${hint}`}>
-          Revoke
-        </AppLink>
+        <LinkButton text="Revoke" kind="small danger" to="keys/revoke" fields={{ keyId }} label={`Revoke ${hint}`} />
       ) : (
         <Tag kind="revoked">revoked {timeText(revokedAt)}</Tag>
       ),

@@ -8,9 +8,9 @@ import { createPack, testRules } from "../catalog/insert-pack.ts";
 import { type PackOutput, presentPack, readPack } from "../catalog/pack.ts";
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
-import { AppLink, pathIn } from "./app-link.tsx";
+import { AppLink, LinkButton, pathIn } from "./app-link.tsx";
 import { AuditTable } from "./audit.tsx";
-import { Card, Facts } from "./components.tsx";
+import { Card, Facts, SubmitButton } from "./components.tsx";
 import { askRoutes, confirmPage, formFields } from "./confirm.tsx";
 import { catchRejection, createDashboardRoutes, type PageContext, parseForm, textField } from "./form.ts";
 import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
@@ -55,12 +55,7 @@ async function packPage(
       section: "packs",
       rejection,
       notice: PACK_NOTICES[c.req.query("notice") ?? ""],
-      actions:
-        pack.archivedAt === null ? (
-          <AppLink class="button quiet" to={`packs/${packId}/archive`}>
-            Archive pack
-          </AppLink>
-        ) : undefined,
+      actions: pack.archivedAt === null ? <LinkButton text="Archive pack" to={`packs/${packId}/archive`} /> : undefined,
     },
     <>
       {pack.archivedAt !== null && <Archived pack={pack} />}
@@ -88,7 +83,7 @@ const Archived = ({ pack }: { pack: PackOutput }) => (
       <p>
         <b>Archived</b> {timeText(pack.archivedAt)} (UTC). It cannot be granted, and its name can be used again.
       </p>
-      <button type="submit">Restore pack</button>
+      <SubmitButton text="Restore pack" />
     </div>
   </AppForm>
 );

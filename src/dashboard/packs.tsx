@@ -1,6 +1,6 @@
 import type { MatchRule } from "../books/amounts/match.ts";
 import { listPacks, type PackOutput } from "../catalog/pack.ts";
-import { AppLink } from "./app-link.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
 import { fieldColumn, shownColumn, timeColumn } from "./columns.tsx";
 import { Empty, Id, Tag } from "./components.tsx";
 import type { PageContext } from "./form.ts";
@@ -74,11 +74,7 @@ const packsList: Resource<PackOutput> = {
     </Empty>
   ),
   notices: PACK_NOTICES,
-  actions: () => (
-    <AppLink class="button" to="packs/new">
-      New pack
-    </AppLink>
-  ),
+  actions: () => <LinkButton text="New pack" kind="main" to="packs/new" />,
   foot: (_, { list }) =>
     list.rows.length === SHOWN_PACKS_MAX ? <p class="soft">Showing the first {SHOWN_PACKS_MAX}.</p> : null,
 };

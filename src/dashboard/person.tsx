@@ -6,8 +6,8 @@ import { revokeLinks } from "../exports/end-links.ts";
 import { listExportEvents } from "../exports/export-audit.ts";
 import { CLAIMS_A_DAY_MAX, CLAIMS_MADE_MAX } from "../people/claims.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
-import { AppLink } from "./app-link.tsx";
-import { Card, CopyBox, Facts, numberHead, Table, TableCard, Tag } from "./components.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
+import { Card, CopyBox, Facts, numberHead, SubmitButton, Table, TableCard, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm } from "./form.ts";
 import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
@@ -19,12 +19,8 @@ import { keepOnce, takeOnce } from "./session.tsx";
 const FindPerson = ({ distinctId }: { distinctId?: string | undefined }) => (
   <AppForm method="get" action="people" class="card row">
     <Field label="Distinct id" name="q" value={distinctId} />
-    <button type="submit">Search</button>
-    {distinctId !== undefined && (
-      <AppLink class="button quiet" to="users" fields={{ userId: distinctId }}>
-        View credits
-      </AppLink>
-    )}
+    <SubmitButton text="Search" />
+    {distinctId !== undefined && <LinkButton text="View credits" to="users" fields={{ userId: distinctId }} />}
     <p class="soft wide">Any id of a person, or its beginning.</p>
   </AppForm>
 );
@@ -172,7 +168,7 @@ const Export = ({ distinctId, link, audit }: ExportProps) => (
     )}
     <AppForm action="people/mint" fields={{ distinctId }}>
       <p>
-        <button type="submit">Create download link</button>{" "}
+        <SubmitButton text="Create download link" />{" "}
         <span class="soft">
           Contains the ids, properties, events, consent, credits and earlier exports of the person. Valid for 24 hours.
         </span>
@@ -180,9 +176,7 @@ const Export = ({ distinctId, link, audit }: ExportProps) => (
     </AppForm>
     <AppForm action="people/links/revoke" fields={{ distinctId }}>
       <p>
-        <button type="submit" class="quiet">
-          End all links
-        </button>{" "}
+        <SubmitButton text="End all links" kind="quiet" />{" "}
         <span class="soft">Ends all links that were created for this id. A running download continues.</span>
       </p>
     </AppForm>

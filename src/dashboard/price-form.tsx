@@ -1,5 +1,5 @@
 import type { PurserError } from "../errors.ts";
-import { numberHead, Table } from "./components.tsx";
+import { numberHead, SubmitButton, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { FormCard } from "./form-card.tsx";
 import type { ListDraft, PriceDraft } from "./price-draft.ts";
@@ -38,10 +38,8 @@ export const PriceForm = ({ draft, rejections, blank }: PriceFormProps) => (
       rejection={rejectionAt(rejections, "effectiveAt")}
     />
     <Field label="Note (optional)" name="note" value={draft.note} rejection={rejectionAt(rejections, "note")} />
-    <button type="submit">Review the change</button>
-    <button type="submit" name="more" value="yes" class="quiet">
-      More rows
-    </button>
+    <SubmitButton text="Review the change" />
+    <SubmitButton text="More rows" kind="quiet" name="more" value="yes" />
   </FormCard>
 );
 

@@ -7,8 +7,8 @@ import { previewPrice, type UsagePrice } from "../books/usage/preview-price.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { lazy } from "../http/lazy.ts";
 import { exactNumber } from "../lib/json.ts";
-import { AppLink } from "./app-link.tsx";
-import { numberHead, Table, Tag } from "./components.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
+import { numberHead, SubmitButton, Table, Tag } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
@@ -52,15 +52,9 @@ const NOTICES: Readonly<Record<string, string>> = {
 
 const PriceActions = () => (
   <>
-    <AppLink class="button" to="prices/edit">
-      Edit the list
-    </AppLink>
-    <AppLink class="button quiet" to="prices/compare">
-      Compare versions
-    </AppLink>
-    <AppLink class="button quiet" to="prices/margin">
-      Costs and debits
-    </AppLink>
+    <LinkButton text="Edit the list" kind="main" to="prices/edit" />
+    <LinkButton text="Compare versions" to="prices/compare" />
+    <LinkButton text="Costs and debits" to="prices/margin" />
   </>
 );
 
@@ -114,7 +108,7 @@ async function priceListsPage(c: PageContext) {
             rejection={rejection}
             placeholder="input 1200, output 300"
           />
-          <button type="submit">Show price</button>
+          <SubmitButton text="Show price" />
         </div>
         {price !== null && price !== undefined && (
           <p role="status">
@@ -140,17 +134,9 @@ const RULE_HEADS = [numberHead("No."), "Event", "Model", "When", numberHead("An 
 
 const VersionActions = ({ version, isScheduled }: { version: number; isScheduled: boolean }) => (
   <>
-    <AppLink class="button" to={`prices/edit?version=${version}`}>
-      Edit as a new version
-    </AppLink>
-    <AppLink class="button quiet" to={`prices/compare?to=${version}`}>
-      Compare
-    </AppLink>
-    {isScheduled && (
-      <AppLink class="button quiet danger" to={`prices/${version}/delete`}>
-        Delete
-      </AppLink>
-    )}
+    <LinkButton text="Edit as a new version" kind="main" to={`prices/edit?version=${version}`} />
+    <LinkButton text="Compare" to={`prices/compare?to=${version}`} />
+    {isScheduled && <LinkButton text="Delete" kind="danger" to={`prices/${version}/delete`} />}
   </>
 );
 

@@ -3,9 +3,9 @@ import { cancelRecurring, previewCancel, resumeRecurring } from "../books/recurr
 import { listRecurring, type RecurringOutput } from "../books/recurring/recurring.ts";
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { AppLink } from "./app-link.tsx";
+import { LinkButton } from "./app-link.tsx";
 import { customColumn, fieldColumn } from "./columns.tsx";
-import { Card, Id, Table, Tag } from "./components.tsx";
+import { Card, Id, SubmitButton, Table, Tag } from "./components.tsx";
 import { askRoutes, backToUser, confirmPage, requireReason } from "./confirm.tsx";
 import { Choice, LongText } from "./fields.tsx";
 import { type Form, type PageContext, parseForm } from "./form.ts";
@@ -20,19 +20,15 @@ const Actions = ({ grant }: { grant: RecurringOutput }) => (
   <>
     {grant.status === "suspended" && (
       <AppForm action={`${RECURRING_PATH}/resume`} fields={{ userId: grant.userId, recurringId: grant.recurringId }}>
-        <button type="submit" class="quiet">
-          Resume
-        </button>
+        <SubmitButton text="Resume" kind="quiet" />
       </AppForm>
     )}
     {grant.status !== "ended" && (
-      <AppLink
-        class="button quiet"
+      <LinkButton
+        text="Cancel"
         to={`${RECURRING_PATH}/cancel`}
         fields={{ userId: grant.userId, recurringId: grant.recurringId }}
-      >
-        Cancel
-      </AppLink>
+      />
     )}
   </>
 );

@@ -1,7 +1,7 @@
 import { endSession, listSessions } from "../auth/admin-session.ts";
 import { iso } from "../lib/time.ts";
 import { fieldColumn, timeColumn } from "./columns.tsx";
-import { Tag } from "./components.tsx";
+import { SubmitButton, Tag } from "./components.tsx";
 import { useRequest } from "./form.ts";
 import { AppForm } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
@@ -34,9 +34,7 @@ export const sessionsRoutes = listRoutes<ListedSession, unknown>({
       head: "",
       cell: ({ by, sessionId, beganAt }) => (
         <AppForm action="/admin/apps/sessions/end" fields={{ sessionId }}>
-          <button type="submit" class="quiet" aria-label={`End the session of ${by}, ${timeText(beganAt)}`}>
-            End
-          </button>
+          <SubmitButton text="End" kind="quiet" label={`End the session of ${by}, ${timeText(beganAt)}`} />
         </AppForm>
       ),
     },

@@ -8,7 +8,7 @@ import {
   type StatementSummary,
   statementCsv,
 } from "../books/statements/monthly-statements.ts";
-import { AppLink } from "./app-link.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
 import { linkColumn, tagColumn, timeColumn } from "./columns.tsx";
 import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
@@ -107,9 +107,7 @@ async function statementPage(c: PageContext, statementId: string) {
         />
         <p class="soft">Columns without an amount are not shown. The CSV file has all of them.</p>
         <p>
-          <AppLink class="button quiet" to={`statements/${statementId}.csv`}>
-            Save as CSV
-          </AppLink>
+          <LinkButton text="Save as CSV" to={`statements/${statementId}.csv`} />
         </p>
       </section>
     ),

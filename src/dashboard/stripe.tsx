@@ -3,7 +3,7 @@ import type { PurserError } from "../errors.ts";
 import { exactNumber } from "../lib/json.ts";
 import { STRIPE_EVENTS } from "../payments/stripe-event.ts";
 import { type StripeOutput, setStripe } from "../payments/stripe-setting.ts";
-import { AppLink } from "./app-link.tsx";
+import { LinkButton } from "./app-link.tsx";
 import { Card, CopyBox } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Field, LongText } from "./fields.tsx";
@@ -64,13 +64,7 @@ export const StripeSetup = (props: { stripe: StripeOutput; rejection: PurserErro
         form={{ currency: setting?.currency ?? "usd", prices: prices.join("\n"), ...c.var.form }}
         rejection={rejection}
         button="Save setting"
-        beside={
-          setting !== null && (
-            <AppLink class="button quiet" to="stripe-off">
-              Stop accepting events
-            </AppLink>
-          )
-        }
+        beside={setting !== null && <LinkButton text="Stop accepting events" to="stripe-off" />}
       >
         <Field
           label="Signing secret"

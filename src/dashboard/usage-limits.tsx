@@ -11,7 +11,7 @@ import {
 } from "../books/limits/limits.ts";
 import { changeLimit, deleteLimit } from "../books/limits/update-limit.ts";
 import { PurserError } from "../errors.ts";
-import { AppLink } from "./app-link.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
 import { linkColumn, menuColumn, quantityColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
 import { Empty } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
@@ -106,11 +106,7 @@ async function limitPage(c: PageContext, rejection?: PurserError) {
   const row = await limitInPath(c);
   const { limitId, name, unit, amount, matches, every, timeZone } = presentLimit(row, row.mode);
   const at = `usage-limits/${limitId}`;
-  const deleteLink = (
-    <AppLink class="button quiet danger" to={`${at}/delete`}>
-      Delete
-    </AppLink>
-  );
+  const deleteLink = <LinkButton text="Delete" kind="danger" to={`${at}/delete`} />;
   return page(
     c,
     { title: name, section: "usage-limits", rejection, actions: deleteLink },

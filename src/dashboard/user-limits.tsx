@@ -4,7 +4,7 @@ import type { UserLimitOutput } from "../books/limits/read-user-limits.ts";
 import { removeOverride, setOverride } from "../books/limits/user-limits.ts";
 import { invalid } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { TableCard } from "./components.tsx";
+import { SubmitButton, TableCard } from "./components.tsx";
 import { backToUser } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { createDashboardRoutes, numberField, type PageContext } from "./form.ts";
@@ -65,15 +65,9 @@ const OverrideForm = ({ userId, limit }: Omit<UserLimitsProps, "limits"> & { rea
         label={`Amount of ${limit.name} for this user (${unitText(useContext(UnitsContext), limit.unit)})`}
         name="amount"
       />
-      <button type="submit" name="act" value="set" class="quiet small">
-        Set
-      </button>
-      <button type="submit" name="act" value="unlimited" class="quiet small">
-        No limit
-      </button>
-      <button type="submit" name="act" value="lift" class="quiet small">
-        Lift the override
-      </button>
+      <SubmitButton text="Set" kind="small" name="act" value="set" />
+      <SubmitButton text="No limit" kind="small" name="act" value="unlimited" />
+      <SubmitButton text="Lift the override" kind="small" name="act" value="lift" />
     </AppForm>
   </details>
 );

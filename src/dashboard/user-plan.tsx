@@ -1,7 +1,7 @@
 import type { BalanceList } from "../books/credits/list.ts";
 import type { PlanOutput } from "../books/usage/plan.ts";
 import type { PurserError } from "../errors.ts";
-import { Card, numberHead, Table } from "./components.tsx";
+import { Card, numberHead, SubmitButton, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import type { Form } from "./form.ts";
 import { AppForm } from "./form-card.tsx";
@@ -44,9 +44,7 @@ export const Plan = ({ form, list, plan, rejection }: PlanProps) => (
         <Field label="Tokens" name="tokens" value={form.tokens} rejection={rejection} />
         <Field label="Seconds" name="seconds" value={form.seconds} rejection={rejection} />
         <Field label="Cents" name="cents" value={form.cents} rejection={rejection} />
-        <button type="submit" class="quiet">
-          Preview
-        </button>
+        <SubmitButton text="Preview" kind="quiet" />
       </div>
     </AppForm>
     {plan !== undefined && <PlanResult list={list} plan={plan} />}

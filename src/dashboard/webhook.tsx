@@ -5,8 +5,8 @@ import { type Attempt, type EndpointHealth, readHealth, SEARCHED_DELIVERIES_MAX 
 import type { EndpointRow } from "../webhooks/endpoint.ts";
 import { changeWebhook, deleteWebhook, rotateSecret } from "../webhooks/endpoints.ts";
 import { sendTest } from "../webhooks/resend.ts";
-import { AppLink } from "./app-link.tsx";
-import { Facts, SecretCard } from "./components.tsx";
+import { LinkButton } from "./app-link.tsx";
+import { Facts, SecretCard, SubmitButton } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import {
   deliveriesList,
@@ -135,15 +135,9 @@ const EndpointState = ({ endpoint, health, deliveries }: StateProps) => (
       </p>
     )}
     <AppForm action={`webhooks/${endpoint.id}/test`} class="row" once>
-      <button type="submit" class="quiet">
-        Send a test
-      </button>
-      <AppLink class="button quiet" to={`webhooks/${endpoint.id}/rotate`}>
-        Rotate secret
-      </AppLink>
-      <AppLink class="button quiet danger" to={`webhooks/${endpoint.id}/delete`}>
-        Delete
-      </AppLink>
+      <SubmitButton text="Send a test" kind="quiet" />
+      <LinkButton text="Rotate secret" to={`webhooks/${endpoint.id}/rotate`} />
+      <LinkButton text="Delete" kind="danger" to={`webhooks/${endpoint.id}/delete`} />
     </AppForm>
   </section>
 );
