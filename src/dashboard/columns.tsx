@@ -2,7 +2,7 @@ import type { Child } from "hono/jsx";
 import { AppLink } from "./app-link.tsx";
 import { numberHead, RowMenu, Tag } from "./components.tsx";
 import { amountText, moneyText, Time } from "./format.tsx";
-import { BalanceLink, UserLink } from "./links.tsx";
+import { BalanceLink, PersonLink, UserLink } from "./links.tsx";
 import type { CellValue, ListColumn } from "./list.tsx";
 import { PartOfAmount, UnitAmount } from "./unit-amount.tsx";
 
@@ -72,6 +72,17 @@ export const userColumn = <Name extends string>(name: Name, head: string): Share
   cell: (row) => {
     const id = row[name];
     return id === null ? "" : <UserLink id={id} />;
+  },
+  value: (row) => row[name],
+});
+
+/** A column of distinct ids, each linked to the page of its person. */
+export const personColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, string | null> => ({
+  name,
+  head,
+  cell: (row) => {
+    const id = row[name];
+    return id === null ? "" : <PersonLink id={id} />;
   },
   value: (row) => row[name],
 });

@@ -30,7 +30,7 @@ export interface SortedHead {
 }
 type Head = string | NumberHead | SortedHead;
 
-interface TableProps {
+export interface TableProps {
   readonly label: string;
   /** A column without a name has the row's menu or button. */
   readonly head: readonly Head[];

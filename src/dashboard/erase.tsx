@@ -87,7 +87,6 @@ async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
       rejection,
       above: (
         <Card title="What would be erased">
-          {" "}
           <p>
             {amountText(distinctIdCount)} {distinctIdCount === 1 ? "id" : "ids"}
             {distinctIdCount > distinctIds.length && `, of which these are the nearest`}:

@@ -43,7 +43,6 @@ async function limitsPage(c: PageContext, rejection?: PurserError) {
     { title: "Limits", section: "limits", rejection, notice },
     <>
       <Card title="Analytics today">
-        {" "}
         <p class="soft">
           Analytics that publishable keys sent on {today.day} (UTC). Secret keys are not counted. Above a daily limit
           nothing more is stored until midnight; above the limit of an id, no more events of that id.
@@ -68,7 +67,6 @@ async function limitsPage(c: PageContext, rejection?: PurserError) {
         />
       </Card>
       <Card title="Limits that were reached (last 30 days)">
-        {" "}
         {reached.length === 0 && <p class="soft">None.</p>}
         <ul>
           {reached.map(({ limit, at }) => (

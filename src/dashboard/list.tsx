@@ -2,7 +2,7 @@ import type { Child } from "hono/jsx";
 import { invalid } from "../errors.ts";
 import { csvText } from "../lib/encoding.ts";
 import { numberValue } from "../lib/json.ts";
-import { type NumberHead, Pager, Table } from "./components.tsx";
+import { type NumberHead, Pager, Table, type TableProps } from "./components.tsx";
 import { type Form, type PageContext, textField } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
@@ -161,6 +161,23 @@ export async function csvFile<Row>(
     "content-disposition": `attachment; filename="${name}${isTruncated ? `-first-${rows.length}` : ""}.csv"`,
   });
 }
+
+interface RowsTableProps<Row> extends Omit<TableProps, "head" | "rows"> {
+  readonly columns: readonly ListColumn<Row>[];
+  readonly rows: readonly Row[];
+}
+
+/** Shows some rows as a table by the columns of a list. The script sorts it. */
+export const RowsTable = <Row,>({ columns, rows, ...table }: RowsTableProps<Row>) => {
+  const shown = columns.filter(({ head }) => head !== undefined);
+  return (
+    <Table
+      {...table}
+      head={shown.map(({ head = "" }) => head)}
+      rows={rows.map((row) => shown.map(({ cell }) => cell?.(row) ?? ""))}
+    />
+  );
+};
 
 interface ListTableProps<Row> {
   readonly label: string;

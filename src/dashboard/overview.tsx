@@ -50,7 +50,6 @@ async function overviewPage(c: PageContext) {
 /** Shows what to do when there is nothing yet. */
 const FirstSteps = () => (
   <Card title="First steps" id="first-steps">
-    {" "}
     <ol class="steps">
       <li>
         <AppLink to="packs/new">Create a pack</AppLink>: what a grant issues, and what it pays for.

@@ -62,7 +62,6 @@ async function packPage(
       {rejection?.code === "changed_meanwhile" && <Stored pack={pack} />}
       <PackForm packId={packId} draft={draft} version={pack.version} rejection={rejection} ruleTest={ruleTest} />
       <Card title="History" id="history">
-        {" "}
         <p class="soft">
           Version {pack.version}. <code>{packId}</code>
         </p>

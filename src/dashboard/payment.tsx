@@ -4,7 +4,16 @@ import type { PurserError } from "../errors.ts";
 import { findPayment, type PaymentOutput } from "../payments/payment-lists.ts";
 import { previewPaymentRefund } from "../payments/settle-by-hand.ts";
 import type { Mode } from "../runtime.ts";
-import { Card, Facts, Id, numberHead, type ShownFact, Table } from "./components.tsx";
+import {
+  balanceColumn,
+  fieldColumn,
+  numberColumn,
+  shownColumn,
+  textColumn,
+  timeColumn,
+  userColumn,
+} from "./columns.tsx";
+import { Card, Facts, Id, type ShownFact } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import {
   catchRejection,
@@ -16,15 +25,22 @@ import {
   useRequest,
 } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
-import { amountText, moneyText, Time } from "./format.tsx";
+import { moneyText } from "./format.tsx";
 import { listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
-import { ALREADY_SPENT, BalanceLink, paymentPath, StripeLink, stripeUrl, UserLink } from "./links.tsx";
+import { ALREADY_SPENT, paymentPath, StripeLink, stripeUrl, UserLink } from "./links.tsx";
+import { type ListColumn, RowsTable } from "./list.tsx";
 import { StatusTag } from "./payments.tsx";
 import { namedByStripe, SettleForm, settleRoutes } from "./settle-payment.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
-const UserAtStripe = ({ user }: { user: string | null | undefined }) => (user == null ? null : <UserLink id={user} />);
+type FoundPayment = Awaited<ReturnType<typeof findPayment>>;
+
+const ASKED_COLUMNS: readonly ListColumn<FoundPayment["asked"][number]>[] = [
+  fieldColumn("objectId", "At Stripe", ({ objectId }) => <StripeLink id={objectId} />),
+  shownColumn("pack", "Pack or price", ({ pack }) => pack ?? "none named"),
+  textColumn("quantity", "Quantity"),
+];
 
 /** Shows a payment, with a form that settles it or a form that previews its refund. */
 async function paymentPage(c: PageContext, _form: Form = {}, rejection?: PurserError) {
@@ -57,44 +73,44 @@ async function paymentPage(c: PageContext, _form: Form = {}, rejection?: PurserE
         />
       </section>
       <Card title="Balances">
-        {" "}
-        <Table
+        <RowsTable
           label="Balances"
-          head={["Balance", "Unit", numberHead("Issued"), numberHead("Taken back"), numberHead("Already spent")]}
-          rows={payment.grants.map(({ balanceId, unit, initial, taken, short }) => [
-            <BalanceLink id={balanceId} />,
-            <UnitLabel unit={unit} />,
-            amountText(initial),
-            amountText(taken),
-            amountText(short),
-          ])}
+          columns={[
+            balanceColumn,
+            fieldColumn("unit", "Unit", ({ unit }) => <UnitLabel unit={unit} />),
+            numberColumn("initial", "Issued"),
+            numberColumn("taken", "Taken back"),
+            numberColumn("short", "Already spent"),
+          ]}
+          rows={payment.grants}
           empty="Nothing was granted."
         />
         {payment.grants.length > 0 && <p class="soft">{ALREADY_SPENT}</p>}
         <h2>Requested at Stripe</h2>
-        <Table
+        <RowsTable
           label="Requested at Stripe"
-          head={["At Stripe", "Pack or price", "Quantity"]}
-          rows={payment.asked.map(({ objectId, pack, quantity }) => [
-            <StripeLink id={objectId} />,
-            pack ?? "none named",
-            quantity ?? "",
-          ])}
+          columns={ASKED_COLUMNS}
+          rows={payment.asked}
           empty="Stripe has not yet sent what the payment is for."
         />
         <h2>Events</h2>
-        <Table
+        <RowsTable
           label="Events"
           csv="payment-events"
-          head={["At", "Event", "Effect", "For the user", "What to change", "Id"]}
-          rows={payment.events.map(({ at, type, outcome, eventId }) => [
-            <Time at={at} />,
-            type,
-            outcome,
-            <UserAtStripe user={payment.log.get(eventId)?.requestedUser} />,
-            payment.log.get(eventId)?.hint ?? "",
-            <StripeLink id={eventId} />,
-          ])}
+          columns={[
+            timeColumn("at", "At"),
+            textColumn("type", "Event"),
+            textColumn("outcome", "Effect"),
+            userColumn("requestedUser", "For the user"),
+            textColumn("hint", "What to change"),
+            fieldColumn("eventId", "Id", ({ eventId }) => <StripeLink id={eventId} />),
+          ]}
+          rows={payment.events.map((event) => ({
+            requestedUser: null,
+            hint: null,
+            ...payment.log.get(event.eventId),
+            ...event,
+          }))}
           empty="None."
         />
       </Card>
@@ -174,16 +190,15 @@ async function refundPage(c: PageContext) {
     { title: `Refund of ${payment.paymentKey}`, section: "payments" },
     <>
       <Card title={`A refund of ${moneyText(preview.amount, preview.currency)} would take`}>
-        {" "}
-        <Table
+        <RowsTable
           label="Balances"
-          head={["Balance", "Unit", numberHead("Taken"), numberHead("Then left")]}
-          rows={preview.balances.map(({ balanceId, unit, taken, remaining }) => [
-            <BalanceLink id={balanceId} />,
-            <UnitLabel unit={unit} />,
-            amountText(taken),
-            amountText(remaining),
-          ])}
+          columns={[
+            balanceColumn,
+            fieldColumn("unit", "Unit", ({ unit }) => <UnitLabel unit={unit} />),
+            numberColumn("taken", "Taken"),
+            numberColumn("remaining", "Then left"),
+          ]}
+          rows={preview.balances}
           empty="Nothing was granted."
         />
         <p>

@@ -1,4 +1,3 @@
-import type { Child } from "hono/jsx";
 import { exportPersonInput } from "../api/exports/create-export-link.ts";
 import { revokeLinksInput } from "../api/exports/revoke-export-links.ts";
 import { createLink, type ExportPersonOutput } from "../exports/create-link.ts";
@@ -7,13 +6,15 @@ import { listExportEvents } from "../exports/export-audit.ts";
 import { CLAIMS_A_DAY_MAX, CLAIMS_MADE_MAX } from "../people/claims.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
 import { AppLink, LinkButton } from "./app-link.tsx";
-import { Card, CopyBox, Facts, numberHead, SubmitButton, Table, TableCard, Tag } from "./components.tsx";
+import { fieldColumn, numberColumn, personColumn, textColumn, timeColumn } from "./columns.tsx";
+import { Card, CopyBox, Facts, SubmitButton, TableCard, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm } from "./form.ts";
 import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
 import { amountText, queryString, Time, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
+import { type ListColumn, RowsTable } from "./list.tsx";
 import { keepOnce, takeOnce } from "./session.tsx";
 
 const FindPerson = ({ distinctId }: { distinctId?: string | undefined }) => (
@@ -61,7 +62,6 @@ export async function personPage(c: PageContext, given: string) {
 
 const PersonFacts = ({ profile }: { profile: Profile }) => (
   <Card title="Profile">
-    {" "}
     {profile.person === null ? (
       <p class="empty">No person has this id. Data stored under the id is shown below.</p>
     ) : (
@@ -110,9 +110,22 @@ const ClaimState = ({ claim }: { claim: ClaimView }) => {
   );
 };
 
+const CLAIM_COLUMNS: readonly ListColumn<ClaimView>[] = [
+  personColumn("distinctId", "Distinct id"),
+  personColumn("claimedBy", "Linked to"),
+  textColumn("via", "Method"),
+  timeColumn("linkedAt", "Linked", ""),
+  fieldColumn("isVerified", "Status", (claim) => <ClaimState claim={claim} />),
+  numberColumn("eventCount", "Events"),
+  fieldColumn("counts", "Credits", ({ distinctId }) => (
+    <AppLink to="users" fields={{ userId: distinctId }}>
+      credits
+    </AppLink>
+  )),
+];
+
 const ClaimsView = ({ profile }: { profile: Profile }) => (
   <Card title="Linked ids" id="claims">
-    {" "}
     <p class="soft">
       A person is this id and the ids linked to it, by links that are counted. A link from a secret key is verified. A
       link from a publishable key proves nothing.
@@ -130,22 +143,12 @@ const ClaimsView = ({ profile }: { profile: Profile }) => (
         The data of that id is not part of this person.
       </p>
     )}
-    <Table
+    <RowsTable
       label="Linked ids"
       csv="linked-ids"
-      head={["Distinct id", "Linked to", "Method", "Linked", "Status", numberHead("Events"), "Credits"]}
+      columns={CLAIM_COLUMNS}
+      rows={profile.claims}
       empty="No linked ids."
-      rows={profile.claims.map((claim) => [
-        <PersonLink id={claim.distinctId} />,
-        <PersonLink id={claim.claimedBy ?? ""} />,
-        claim.via ?? "",
-        <Time at={claim.linkedAt} otherwise="" />,
-        <ClaimState claim={claim} />,
-        <span class="num">{claim.eventCount}</span>,
-        <AppLink to="users" fields={{ userId: claim.distinctId }}>
-          credits
-        </AppLink>,
-      ])}
     />
     {profile.isTruncated && <p class="soft">Not all ids are shown.</p>}
   </Card>
@@ -157,9 +160,17 @@ interface ExportProps {
   readonly audit: Awaited<ReturnType<typeof listExportEvents>>;
 }
 
+const EXPORT_COLUMNS: readonly ListColumn<ExportProps["audit"][number]>[] = [
+  timeColumn("occurredAt", "When"),
+  fieldColumn("action", "Event", ({ action }) => <Tag kind={action}>{action === "minted" ? "created" : action}</Tag>),
+  fieldColumn("tokenHash", "Link", ({ tokenHash }) => <code>{tokenHash.slice(0, 8)}</code>),
+  fieldColumn("keyId", "By", ({ action, keyId }) =>
+    action === "minted" ? <code>{keyId ?? "dashboard"}</code> : "link holder",
+  ),
+];
+
 const Export = ({ distinctId, link, audit }: ExportProps) => (
   <Card title="Data export" id="export">
-    {" "}
     {link !== undefined && (
       <>
         <CopyBox label={`Download link, valid until ${timeText(link.expiresAt)} UTC`} value={link.downloadUrl} />
@@ -181,18 +192,7 @@ const Export = ({ distinctId, link, audit }: ExportProps) => (
       </p>
     </AppForm>
     <h3>Export history</h3>
-    <Table
-      label="Exports"
-      csv="exports"
-      head={["When", "Event", "Link", "By"]}
-      empty="No exports yet."
-      rows={audit.map((row): Child[] => [
-        <Time at={row.occurredAt} />,
-        <Tag kind={row.action}>{row.action === "minted" ? "created" : row.action}</Tag>,
-        <code>{row.tokenHash.slice(0, 8)}</code>,
-        row.action === "minted" ? <code>{row.keyId ?? "dashboard"}</code> : "link holder",
-      ])}
-    />
+    <RowsTable label="Exports" csv="exports" columns={EXPORT_COLUMNS} rows={audit} empty="No exports yet." />
   </Card>
 );
 

@@ -33,7 +33,6 @@ const Unpriced = ({ of }: { of: ListPreview["unpriced"] }) =>
 /** Shows what a list would have charged the last week's events, beside what they were charged. */
 export const Preview = ({ preview: { events, isTruncated, units, models, unpriced } }: { preview: ListPreview }) => (
   <Card title={`The last ${PREVIEW_DAYS} days by this list`}>
-    {" "}
     {units.map((change) => (
       <p>
         This list would have charged <strong>{changeText(change)}</strong>:{" "}

@@ -36,7 +36,6 @@ async function comparePage(c: PageContext) {
         <Choice label="Version after" name="to" value={`${to ?? ""}`} options={options} />
       </FormCard>
       <Card title="Rules">
-        {" "}
         <ListChanges before={before?.rules ?? []} after={after?.rules ?? []} label="Changed rules" />
         <h2>Your own costs</h2>
         <ListChanges before={before?.costs ?? []} after={after?.costs ?? []} label="Changed costs" />

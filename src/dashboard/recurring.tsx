@@ -37,7 +37,6 @@ const Actions = ({ grant }: { grant: RecurringOutput }) => (
 export const RecurringGrants = ({ recurring }: { recurring: readonly RecurringOutput[] }) =>
   recurring.length === 0 ? null : (
     <Card title="Recurring grants" id="recurring">
-      {" "}
       <GrantTable recurring={recurring} />
     </Card>
   );

@@ -37,7 +37,6 @@ export const StripeSetup = (props: { stripe: StripeOutput; rejection: PurserErro
   return (
     <>
       <Card title="What to enter at Stripe">
-        {" "}
         <p>
           Last event received: <b>{timeText(lastEventAt, "none yet")}</b>
           {setting === null ? ". Not set: no events are accepted." : ""}

@@ -40,7 +40,6 @@ export const Timeline = ({ userId, page, balances }: TimelineProps) => {
   const { now, realNow } = c.var.ctx;
   return (
     <Card title="Timeline" id="timeline">
-      {" "}
       <Table
         label="Timeline"
         csv="timeline"

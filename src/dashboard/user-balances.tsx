@@ -24,7 +24,6 @@ export const Balances = ({ userId, list }: { userId: string; list: BalanceList }
   const folded = grants.slice(OPEN_MAX);
   return (
     <Card title="Balances, in spending order" id="balances">
-      {" "}
       <UserGrants userId={userId} label="Grants" grants={grants.slice(0, OPEN_MAX)} />
       {folded.length > 0 && (
         <details class="more">
@@ -168,7 +167,6 @@ function byRules({ balances, isTruncated }: BalanceList, unit: Unit) {
 /** Shows the user's totals by unit. */
 export const Totals = ({ list, totals, forecasts }: TotalsProps) => (
   <Card title="Total" id="totals">
-    {" "}
     {totals.units.length === 0 && <p class="empty">Nothing can be spent now.</p>}
     <dl class="facts">
       {[...totals.units, ...spentUnits(totals, forecasts)].map(({ unit, remaining, held, heldMinor }) => (
@@ -213,7 +211,6 @@ export const ByModel = ({ usage: { days, models, isPartial } }: { usage: UserMod
   const units = UNITS.filter((unit) => models.some(({ quantities }) => doubleOf(quantities[unit]) > 0));
   return (
     <Card title={`Usage in ${days} days, by model`} id="models">
-      {" "}
       <Table
         label="Usage by model"
         csv="usage-by-model"
@@ -240,7 +237,6 @@ interface HoldsProps {
 /** Shows the user's open reservations, each with a link to its page, where it can be released. */
 export const Holds = ({ reservations, isAll }: HoldsProps) => (
   <Card title="Open reservations" id="holds">
-    {" "}
     <Table
       label="Open reservations"
       csv="reservations"

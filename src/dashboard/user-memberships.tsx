@@ -16,7 +16,6 @@ export const Memberships = ({ memberships, days }: MembershipsProps) => {
   const units = useContext(UnitsContext);
   return memberships.length === 0 ? null : (
     <Card title="Payers" id="payers">
-      {" "}
       <p class="soft">
         Who pays for what this user uses as a member.
         {memberships.length > MEMBERSHIPS_MAX && ` Only the first ${MEMBERSHIPS_MAX} are shown.`}

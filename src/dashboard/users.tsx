@@ -6,16 +6,24 @@ import { PurserError } from "../errors.ts";
 import { numberText } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { AppLink, pathIn } from "./app-link.tsx";
-import { fieldColumn, menuColumn, timeColumn } from "./columns.tsx";
-import { Amounts, Card, numberHead, Table, Tag } from "./components.tsx";
+import {
+  balanceColumn,
+  fieldColumn,
+  menuColumn,
+  remainingColumn,
+  tagColumn,
+  textColumn,
+  timeColumn,
+  userColumn,
+} from "./columns.tsx";
+import { Amounts, Card, numberHead } from "./components.tsx";
 import { exists, pageOfId } from "./find.ts";
 import { createDashboardRoutes, type Form, type PageContext, textField } from "./form.ts";
-import { queryString, Time } from "./format.tsx";
+import { queryString } from "./format.tsx";
 import { type Identity, readIdentities } from "./identities.ts";
-import { BalanceLink, EventLink, IdentityText, ReferenceLink, UserLink } from "./links.tsx";
-import type { ListColumn } from "./list.tsx";
+import { EventLink, IdentityText, ReferenceLink, UserLink } from "./links.tsx";
+import { type ListColumn, RowsTable } from "./list.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
-import { PartOfAmount } from "./unit-amount.tsx";
 import { userPage } from "./user.tsx";
 
 const ROWS = 50;
@@ -67,23 +75,20 @@ async function usersPage(c: PageContext) {
 /** Shows balances of any user whose reference was searched for. */
 const ReferenceList = ({ balances }: { readonly balances: Awaited<ReturnType<typeof findReferences>> }) => (
   <Card title="Balances with this reference">
-    {" "}
-    <Table
+    <RowsTable
       label="References"
       csv="references"
-      head={["Reference", "User", "Balance", "Pack", numberHead("Remaining"), "Status", "Granted"]}
+      columns={[
+        fieldColumn("externalRef", "Reference", ({ externalRef }) => <ReferenceLink reference={externalRef ?? ""} />),
+        userColumn("userId", "User"),
+        balanceColumn,
+        textColumn("packName", "Pack"),
+        remainingColumn("Remaining"),
+        tagColumn("status", "Status"),
+        timeColumn("grantedAt", "Granted"),
+      ]}
+      rows={balances}
       empty=""
-      rows={balances.map((balance) => [
-        <ReferenceLink reference={balance.externalRef ?? ""} />,
-        <UserLink id={balance.userId} />,
-        <BalanceLink id={balance.balanceId} />,
-        balance.packName,
-        <span class="num">
-          <PartOfAmount part={balance.remaining} of={balance.initial} unit={balance.unit} />
-        </span>,
-        <Tag kind={balance.status}>{balance.status}</Tag>,
-        <Time at={balance.grantedAt} />,
-      ])}
     />
     {balances.length === ROWS && <p class="soft">Only the first {ROWS} are shown: type more of the reference.</p>}
   </Card>
