@@ -183,7 +183,7 @@ const auditList: Resource<ShownAuditEntry> = {
     { name: "userId", label: `User (${c.var.ctx.environment.mode})` },
   ],
   read: (c, form) => {
-    const { appId, mode } = c.var.ctx.environment;
+    const { appId, mode } = c.var;
     const [by, action, target, userId] = AUDIT_FILTERS.map((name) => textField(form, name));
     const user = userId === undefined ? undefined : { mode, userId };
     const name = nameActors(c.var.root);

@@ -15,7 +15,7 @@ const asVersion = (text: string | undefined): number | undefined =>
 
 /** Shows what changed between two versions, and what the later one would have charged the last week. */
 async function comparePage(c: PageContext) {
-  const { appId, mode } = c.var.ctx.environment;
+  const { appId, mode } = c.var;
   const { versions } = await listPriceLists(c.var.root, appId, { mode, limit: COMPARED_MAX });
   const query = c.req.query();
   const to = asVersion(query.to) ?? versions[0]?.version;

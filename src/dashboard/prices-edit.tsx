@@ -20,7 +20,7 @@ const NO_LIST: { readonly rules: PriceRule[]; readonly costs: CostRule[] } = { r
 
 /** Returns a version's list, by default the newest one's, and the newest number. 0 for none. */
 async function readBase(c: PageContext, version?: number) {
-  const { appId, mode } = c.var.ctx.environment;
+  const { appId, mode } = c.var;
   const { versions } = await listPriceLists(c.var.root, appId, { mode, limit: 1 });
   const newest = versions[0]?.version ?? 0;
   const of = version ?? newest;

@@ -26,7 +26,7 @@ export async function namedByStripe(
   c: PageContext,
   asked: Awaited<ReturnType<typeof findPayment>>["asked"],
 ): Promise<NamedGrant> {
-  const { appId, mode } = c.var.ctx.environment;
+  const { appId, mode } = c.var;
   const first = asked.find(({ pack }) => pack !== null);
   if (first === undefined) return { pack: null, quantity: null };
   const { setting } = await readStripe(c.var.root, appId, mode);

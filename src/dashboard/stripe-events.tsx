@@ -43,7 +43,7 @@ export const stripeEventsRoutes = listRoutes<ListStripeEventsOutput["events"][nu
   ],
   filters: [{ name: "outcome", label: "Effect", options: [["", "all"], ...OUTCOMES] }],
   read: (c, { outcome }) => {
-    const { appId, mode } = c.var.ctx.environment;
+    const { appId, mode } = c.var;
     const input = parseForm(listStripeEventsInput, { mode, outcome });
     return async (page) => {
       const { events, nextCursor } = await listStripeEvents(c.var.root, appId, { ...input, ...page });

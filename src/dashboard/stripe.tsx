@@ -23,7 +23,7 @@ export const StripeSetup = (props: { stripe: StripeOutput; rejection: PurserErro
   const { rejection } = props;
   const c = useRequest();
   const { setting, lastEventAt, refused } = props.stripe;
-  const { appId, mode } = c.var.ctx.environment;
+  const { appId, mode } = c.var;
   const { publicOrigin } = c.var.root.settings;
   const origin = publicOrigin === null || publicOrigin === "request" ? new URL(c.req.url).origin : publicOrigin;
   const prices = (setting?.prices ?? []).map(({ price, packId, quantity, expires, trial, amount }) =>
@@ -124,7 +124,7 @@ function readPrice(text: string) {
 
 /** Stores the setting of the form. Throws the rejections of the API. */
 export async function saveStripe(c: PageContext) {
-  const { appId, mode } = c.var.ctx.environment;
+  const { appId, mode } = c.var;
   const { form } = c.var;
   const secrets = [textField(form, "secret"), textField(form, "previous")].filter((text) => text !== undefined);
   const lines = (form.prices ?? "").split("\n").filter((text) => text.trim() !== "");

@@ -27,7 +27,7 @@ function daysAsked(c: PageContext, today: number) {
 }
 
 async function readDays(c: PageContext, days: { readonly from: string; readonly to: string }) {
-  const { appId, mode } = c.var.ctx.environment;
+  const { appId, mode } = c.var;
   const lastMs = Date.parse(`${days.to}T00:00:00Z`);
   const to = Number.isNaN(lastMs) ? days.to : iso(lastMs + DAY_MS);
   const span = parseForm(environmentUsageInput, { mode, from: `${days.from}T00:00:00Z`, to, groupBy: "day" });
