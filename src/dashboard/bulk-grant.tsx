@@ -4,7 +4,7 @@ import { usersGrantedBefore } from "../books/credits/granted-before.ts";
 import { namedUsers } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { SubmitButton, Table, Tag } from "./components.tsx";
+import { SubmitButton, Tag } from "./components.tsx";
 import { confirmPage, ReasonField, requireReason, warnAboutAmount } from "./confirm.tsx";
 import { Field, Hidden, LongText } from "./fields.tsx";
 import {
@@ -21,6 +21,7 @@ import { amountText } from "./format.tsx";
 import { listOfferedPacks, PackFields, TotalAfter } from "./grant.tsx";
 import { page } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
+import { Table } from "./table.tsx";
 import { AmountList } from "./unit-amount.tsx";
 
 const BULK_PATH = "users/bulk-grant";

@@ -1,9 +1,10 @@
 import type { Child } from "hono/jsx";
 import { AppLink } from "./app-link.tsx";
-import { numberHead, RowMenu, Tag } from "./components.tsx";
+import { RowMenu, Tag } from "./components.tsx";
 import { amountText, moneyText, Time } from "./format.tsx";
 import { BalanceLink, PersonLink, UserLink } from "./links.tsx";
 import type { CellValue, ListColumn } from "./list.tsx";
+import { numberHead } from "./table.tsx";
 import { PartOfAmount, UnitAmount } from "./unit-amount.tsx";
 
 /**

@@ -13,13 +13,14 @@ import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { AppLink } from "./app-link.tsx";
-import { Card, Facts, SubmitButton, Table } from "./components.tsx";
+import { Card, Facts, SubmitButton } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Check, Choice, Field } from "./fields.tsx";
 import { type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
 import { amountText, queryString, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
+import { Table } from "./table.tsx";
 import { QuantityList } from "./unit-amount.tsx";
 
 const reasons = () => erasureReason.unwrap().options.map((reason) => [reason, reason.replaceAll("_", " ")] as const);

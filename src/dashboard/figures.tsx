@@ -25,13 +25,14 @@ import {
   timeColumn,
   userColumn,
 } from "./columns.tsx";
-import { Empty, numberHead } from "./components.tsx";
+import { Empty } from "./components.tsx";
 import { createDashboardRoutes, type Form, type PageContext, textField, timeField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { EventLink, PersonLink, ReservationLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { packChoices } from "./packs.tsx";
 import { listHandlers } from "./resource.tsx";
+import { numberHead } from "./table.tsx";
 import { UnitChange } from "./unit-amount.tsx";
 
 interface FigureFilters {

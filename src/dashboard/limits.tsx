@@ -3,12 +3,13 @@ import type { PurserError } from "../errors.ts";
 import { readLimits, setLimits } from "../people/limits/analytics-limits.ts";
 import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../people/limits/daily-limits.ts";
 import { Meter } from "./chart.tsx";
-import { Card, numberHead, Table } from "./components.tsx";
+import { Card } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { createDashboardRoutes, numberField, type PageContext, parseForm } from "./form.ts";
 import { FormCard, onSubmit } from "./form-card.tsx";
 import { amountText, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
+import { numberHead, Table } from "./table.tsx";
 
 const NAMES: Readonly<Record<ReachedLimit, string>> = {
   eventsADay: "Events a day",

@@ -2,10 +2,11 @@ import type { Child } from "hono/jsx";
 import { invalid } from "../errors.ts";
 import { csvText } from "../lib/encoding.ts";
 import { numberValue } from "../lib/json.ts";
-import { type NumberHead, Pager, Table, type TableProps } from "./components.tsx";
+import { Pager } from "./components.tsx";
 import { type Form, type PageContext, textField } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
+import { type NumberHead, Table, type TableProps } from "./table.tsx";
 
 /**
  * This file shows a list in pages of 50 rows, sorts the whole list, and saves it as CSV. A list that nobody sorted is read page

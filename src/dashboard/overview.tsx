@@ -2,7 +2,7 @@ import { useContext } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
 import { AppLink } from "./app-link.tsx";
 import { DayChart, type Series } from "./chart.tsx";
-import { Amounts, Card, numberHead, type Tab, Table, Tabs } from "./components.tsx";
+import { Amounts, Card, type Tab, Tabs } from "./components.tsx";
 import { AHEAD_DAYS } from "./figures/business.ts";
 import type { Figure, PackFigure } from "./figures/read.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
@@ -14,6 +14,7 @@ import { Attention } from "./overview-attention.tsx";
 import { ClosedMonth, Equation } from "./overview-equation.tsx";
 import { Headline } from "./overview-figures.tsx";
 import { inSpan, type OverviewProps, readOverview, spanOf, sumDayValues, type TwoSpans } from "./read-overview.ts";
+import { numberHead, Table } from "./table.tsx";
 import { UnitsContext, unitText } from "./unit-amount.tsx";
 
 const RANGES = [7, 30, 90] as const;

@@ -7,7 +7,7 @@ import { CLAIMS_A_DAY_MAX, CLAIMS_MADE_MAX } from "../people/claims.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
 import { AppLink, LinkButton } from "./app-link.tsx";
 import { fieldColumn, numberColumn, personColumn, textColumn, timeColumn } from "./columns.tsx";
-import { Card, CopyBox, Facts, SubmitButton, TableCard, Tag } from "./components.tsx";
+import { Card, CopyBox, Facts, SubmitButton, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm } from "./form.ts";
 import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
@@ -16,6 +16,7 @@ import { page } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
 import { type ListColumn, RowsTable } from "./list.tsx";
 import { keepOnce, takeOnce } from "./session.tsx";
+import { TableCard } from "./table.tsx";
 
 const FindPerson = ({ distinctId }: { distinctId?: string | undefined }) => (
   <AppForm method="get" action="people" class="card row">

@@ -1,8 +1,9 @@
 import type { PurserError } from "../errors.ts";
-import { numberHead, SubmitButton, Table } from "./components.tsx";
+import { SubmitButton } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { FormCard } from "./form-card.tsx";
 import type { ListDraft, PriceDraft } from "./price-draft.ts";
+import { numberHead, Table } from "./table.tsx";
 import { UnitChoice } from "./unit-choice.tsx";
 
 interface PriceFormProps {

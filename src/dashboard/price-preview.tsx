@@ -1,6 +1,7 @@
 import { type ChargedBefore, type ListPreview, PREVIEW_DAYS, PREVIEW_EVENTS_MAX } from "../books/usage/preview-list.ts";
-import { Card, numberHead, Table } from "./components.tsx";
+import { Card } from "./components.tsx";
 import { amountText } from "./format.tsx";
+import { numberHead, Table } from "./table.tsx";
 import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
 /** Returns `12 % more`. */

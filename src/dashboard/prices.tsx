@@ -10,7 +10,6 @@ import { lazy } from "../http/lazy.ts";
 import { exactNumber } from "../lib/json.ts";
 import { LinkButton } from "./app-link.tsx";
 import { fieldColumn, linkColumn, numberColumn, tagColumn, textColumn } from "./columns.tsx";
-import { numberHead, Table } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
@@ -19,6 +18,7 @@ import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { conditionText, metersText } from "./price-draft.ts";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
+import { numberHead, Table } from "./table.tsx";
 import { QuantityList, UnitLabel, UnitsContext, unitText } from "./unit-amount.tsx";
 
 const priceQuestion = lazy(() => {

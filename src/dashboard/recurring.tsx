@@ -5,7 +5,7 @@ import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { LinkButton } from "./app-link.tsx";
 import { customColumn, fieldColumn } from "./columns.tsx";
-import { Card, Id, SubmitButton, Table, Tag } from "./components.tsx";
+import { Card, Id, SubmitButton, Tag } from "./components.tsx";
 import { askRoutes, backToUser, confirmPage, requireReason } from "./confirm.tsx";
 import { Choice, LongText } from "./fields.tsx";
 import { type Form, type PageContext, parseForm } from "./form.ts";
@@ -13,6 +13,7 @@ import { AppForm, onSubmit } from "./form-card.tsx";
 import { amountText, everyText, Time, timeText } from "./format.tsx";
 import { RECURRING_PATH, toUser, UserLink, userPath } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
+import { Table } from "./table.tsx";
 import { BeforeAfter } from "./unit-amount.tsx";
 
 /** The actions on a recurring grant. */

@@ -3,7 +3,6 @@ import { previewRefund, refundCredits } from "../books/credits/refund.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { AppLink } from "./app-link.tsx";
-import { numberHead, Table } from "./components.tsx";
 import { confirmPage, ReasonField, requireReason, stepRoutes } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { type Form, numberField, type PageContext, parseForm } from "./form.ts";
@@ -11,6 +10,7 @@ import { FormCard } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { ALREADY_SPENT, paymentKeyOf, ReferenceLink, toUser, userPath } from "./links.tsx";
+import { numberHead, Table } from "./table.tsx";
 import { BeforeAfter, UnitAmount } from "./unit-amount.tsx";
 
 function refundForm(c: PageContext, form: Form, rejection?: PurserError) {

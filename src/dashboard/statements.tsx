@@ -10,7 +10,6 @@ import {
 } from "../books/statements/monthly-statements.ts";
 import { AppLink, LinkButton } from "./app-link.tsx";
 import { linkColumn, tagColumn, timeColumn } from "./columns.tsx";
-import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import type { FigureName } from "./figures.tsx";
 import { createDashboardRoutes, type PageContext, parseForm } from "./form.ts";
@@ -18,6 +17,7 @@ import { FormCard, onSubmit } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { listAgain, listRoutes, type Resource, wholeList } from "./resource.tsx";
+import { numberHead, Table } from "./table.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
 const statementsList: Resource<StatementSummary> = {

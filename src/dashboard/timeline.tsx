@@ -4,13 +4,14 @@ import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { PaymentOutput } from "../payments/payment-lists.ts";
 import { AppLink, pathIn } from "./app-link.tsx";
-import { Card, numberHead, Pager, Table } from "./components.tsx";
+import { Card, Pager } from "./components.tsx";
 import { type Form, useRequest } from "./form.ts";
 import { amountText, everyText, moneyText, queryString, Time } from "./format.tsx";
 import { EventLink, paymentPath, ReservationLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
 import { TIMELINE_ACTIONS_MAX, type TimelineItem, type TimelinePage } from "./read-timeline.ts";
 import { WhyRejected } from "./rejections.tsx";
+import { numberHead, Table } from "./table.tsx";
 import { QuantityList, type ShownUnits, unitChangeText } from "./unit-amount.tsx";
 
 type ItemOf<Kind extends TimelineItem["kind"]> = Extract<TimelineItem, { kind: Kind }>;

@@ -3,9 +3,10 @@ import { FORECAST_DAYS, type Forecast } from "../books/credits/forecast.ts";
 import type { FoundUser } from "../books/credits/users.ts";
 import type { UsageFigures } from "../books/usage/usage-figures.ts";
 import { LinkButton } from "./app-link.tsx";
-import { Amounts, numberHead, Table, unitHead } from "./components.tsx";
+import { Amounts } from "./components.tsx";
 import { amountText, runsOutText, shortAmount } from "./format.tsx";
 import { UserLink } from "./links.tsx";
+import { numberHead, Table, unitHead } from "./table.tsx";
 import { BareAmount, UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
 type UserUsed = UsageFigures["users"]["largest"][number];

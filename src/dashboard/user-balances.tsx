@@ -7,10 +7,11 @@ import type { ReservationOutput } from "../books/usage/read-reservation.ts";
 import type { UserModels } from "../books/usage/usage-figures.ts";
 import { AppLink } from "./app-link.tsx";
 import { Meter } from "./chart.tsx";
-import { Card, numberHead, RowMenu, Table, Tag, unitHead } from "./components.tsx";
+import { Card, RowMenu, Tag } from "./components.tsx";
 import { amountText, runsOutText, shortAmount, timeText } from "./format.tsx";
 import { ReservationLink, releasePath } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
+import { numberHead, Table, unitHead } from "./table.tsx";
 import { AmountList, BareAmount, PartOfAmount, partText, UnitAmount, UnitLabel, UnitsContext } from "./unit-amount.tsx";
 
 export type UserBalance = BalanceList["balances"][number];

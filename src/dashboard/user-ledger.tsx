@@ -9,12 +9,12 @@ import { invalid } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { StepChart } from "./chart.tsx";
 import { customColumn } from "./columns.tsx";
-import { numberHead } from "./components.tsx";
 import { type Form, type PageContext, parseForm, textField, timeField } from "./form.ts";
 import { Time, timeText } from "./format.tsx";
 import { BalanceLink, EventLink, ReservationLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import type { Resource } from "./resource.tsx";
+import { numberHead } from "./table.tsx";
 import { BareAmount, QuantityList, UnitChange, UnitsContext, unitAmountText, unitText } from "./unit-amount.tsx";
 import type { UserBalance } from "./user-balances.tsx";
 

@@ -4,13 +4,14 @@ import type { UserLimitOutput } from "../books/limits/read-user-limits.ts";
 import { removeOverride, setOverride } from "../books/limits/user-limits.ts";
 import { invalid } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { SubmitButton, TableCard } from "./components.tsx";
+import { SubmitButton } from "./components.tsx";
 import { backToUser } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { createDashboardRoutes, numberField, type PageContext } from "./form.ts";
 import { AppForm, onSubmit } from "./form-card.tsx";
 import { Time } from "./format.tsx";
 import { toUser } from "./links.tsx";
+import { TableCard } from "./table.tsx";
 import { PartOfAmount, UnitAmount, UnitsContext, unitText } from "./unit-amount.tsx";
 
 const OVERRIDE_PATH = "users/limit";

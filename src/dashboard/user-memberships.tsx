@@ -1,9 +1,10 @@
 import { useContext } from "hono/jsx";
 import { COUNTED_EVENTS_MAX, MEMBERSHIPS_MAX, type MemberPayer } from "../books/usage/list-memberships.ts";
 import { AppLink } from "./app-link.tsx";
-import { Card, Table } from "./components.tsx";
+import { Card } from "./components.tsx";
 import { amountText, Time } from "./format.tsx";
 import { userPath } from "./links.tsx";
+import { Table } from "./table.tsx";
 import { partText, UnitsContext, unitAmountText } from "./unit-amount.tsx";
 
 interface MembershipsProps {

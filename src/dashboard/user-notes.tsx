@@ -5,7 +5,6 @@ import { freeText, userId } from "../http/fields.ts";
 import { lazy } from "../http/lazy.ts";
 import { addUserNote, deleteUserNote, listUserNotes, NOTE_TEXT_MAX, type UserNote } from "../people/user-notes.ts";
 import { AppLink } from "./app-link.tsx";
-import { TableCard } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import { LongText } from "./fields.tsx";
 import { type Form, type PageContext, parseForm } from "./form.ts";
@@ -14,6 +13,7 @@ import { Time } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { toUser, userPath } from "./links.tsx";
 import { repeatable } from "./session.tsx";
+import { TableCard } from "./table.tsx";
 
 const NOTES_PATH = "users/notes";
 

@@ -1,10 +1,11 @@
 import type { BalanceList } from "../books/credits/list.ts";
 import type { PlanOutput } from "../books/usage/plan.ts";
 import type { PurserError } from "../errors.ts";
-import { Card, numberHead, SubmitButton, Table } from "./components.tsx";
+import { Card, SubmitButton } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import type { Form } from "./form.ts";
 import { AppForm } from "./form-card.tsx";
+import { numberHead, Table } from "./table.tsx";
 import { BareAmount, UnitAmount, useUnits } from "./unit-amount.tsx";
 
 const WHY_SKIPPED: Readonly<Record<PlanOutput["skipped"][number]["reason"], string>> = {

@@ -16,7 +16,7 @@ import {
   timeColumn,
   userColumn,
 } from "./columns.tsx";
-import { Amounts, Card, numberHead } from "./components.tsx";
+import { Amounts, Card } from "./components.tsx";
 import { exists, pageOfId } from "./find.ts";
 import { createDashboardRoutes, type Form, type PageContext, textField } from "./form.ts";
 import { queryString } from "./format.tsx";
@@ -24,6 +24,7 @@ import { type Identity, readIdentities } from "./identities.ts";
 import { EventLink, IdentityText, ReferenceLink, UserLink } from "./links.tsx";
 import { type ListColumn, RowsTable } from "./list.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
+import { numberHead } from "./table.tsx";
 import { userPage } from "./user.tsx";
 
 const ROWS = 50;
