@@ -157,7 +157,6 @@ const alertPage: Resource<{ readonly userId: string }, { readonly alert: AlertOu
   id: "users",
   title: (_, first) => first?.alert.name ?? "Alert",
   section: "alerts",
-  label: "Triggered for",
   heading: "Triggered for",
   about: "Only users who have stayed below since. Recorded only while the application has an enabled endpoint.",
   columns: [userColumn("userId", "User")],

@@ -76,7 +76,6 @@ const AttemptLines = ({ attempts }: Pick<Delivery, "attempts">) => {
 /** The messages that were sent to an endpoint, with every attempt, and the body that Purser sent. */
 export const deliveriesList = {
   file: "webhooks/:webhookId/deliveries",
-  label: "Deliveries",
   heading: "Deliveries",
   about: "Of the last 30 days. A delivery is a message with its attempts.",
   columns: [

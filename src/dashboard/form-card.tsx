@@ -60,15 +60,10 @@ export const FormCard = (props: FormCardProps) => {
   const { title, about, button, beside, once, fields = {}, children, rejection, schema, form, ...own } = props;
   const c = useRequest();
   const typed = form ?? c.var.form ?? {};
-  const isRepeat = once === true && typed.nonce !== undefined;
+  const nonce = once === true ? { nonce: typed.nonce ?? c.var.root.newId("") } : {};
   return (
     <FormContext.Provider value={{ form: typed, rejection, schema }}>
-      <AppForm
-        {...own}
-        class="card"
-        once={once === true && !isRepeat}
-        fields={{ ...fields, ...(isRepeat ? { nonce: typed.nonce ?? "" } : {}) }}
-      >
+      <AppForm {...own} class="card" fields={{ ...fields, ...nonce }}>
         {title !== undefined && <h2>{title}</h2>}
         {about !== undefined && <p class="soft">{about}</p>}
         <div class="row">

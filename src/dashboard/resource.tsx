@@ -40,7 +40,7 @@ export interface Resource<Row, More = unknown> {
   readonly file?: string;
   readonly title: string | ((form: Form, first: ListAnswer<Row, More> | null) => string);
   readonly section?: Section;
-  /** The name of the table, if it is not the title. */
+  /** The name of the table. By default the heading, or else the title. */
   readonly label?: string;
   /** The head and the id of the list's card, on a page with other cards. */
   readonly heading?: string;
@@ -157,7 +157,7 @@ export async function readListCard<Row, More>(
       {await resource.head?.(c, around)}
       <FilterForm action={pathIn(c, filledPath(c, path)) + hash} filters={filters} form={form} rejection={rejection} />
       <ListTable
-        label={resource.label ?? titleOf(resource, around)}
+        label={resource.label ?? heading ?? titleOf(resource, around)}
         columns={columns}
         list={list}
         empty={typeof empty === "function" ? empty(form, list) : empty}
