@@ -6,13 +6,13 @@ import { readBalance } from "../books/credits/read-balance.ts";
 import { revokeBalance } from "../books/credits/revoke.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { confirmPage, ReasonField, redirectAfter, requireReason, warnAboutAmount } from "./confirm.tsx";
+import { askRoutes, confirmPage, ReasonField, requireReason, stepRoutes, warnAboutAmount } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type Form, numberField, type PageContext, parseForm } from "./form.ts";
+import { createDashboardRoutes, type Form, numberField, type PageContext, parseForm } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
-import { userPath } from "./links.tsx";
+import { toUser, userPath } from "./links.tsx";
 import { BeforeAfter, UnitAmount, UnitChange, unitAmountText } from "./unit-amount.tsx";
 
 async function adjustForm(c: PageContext, form: Form, rejection?: PurserError) {
@@ -42,31 +42,29 @@ async function adjustForm(c: PageContext, form: Form, rejection?: PurserError) {
 const readAdjustment = (form: Form) =>
   parseForm(adjustInput, { delta: numberField(form, "delta"), note: requireReason(form, "note") });
 
-async function confirmAdjust(c: PageContext, form: Form, refused?: PurserError) {
-  const read = await catchRejection(async () => {
-    const { delta, note } = readAdjustment(form);
-    return { delta, note, ...(await previewAdjustment(c.var.ctx, { balanceId: form.balanceId ?? "", delta })) };
-  });
-  if (read.result === undefined) return adjustForm(c, form, read.rejection);
-  const { balance, delta, note, remaining } = read.result;
+async function confirmAdjust(c: PageContext, form: Form, rejection?: PurserError) {
+  const { balanceId = "", adjustmentId = c.var.root.newId("adj_") } = form;
+  const { delta, note } = readAdjustment(form);
+  const { balance, remaining } = await previewAdjustment(c.var.ctx, { balanceId, delta });
+  const { userId, unit } = balance;
   return confirmPage(c, {
     title: "Confirm adjustment",
     action: "users/adjust",
-    typed: { ...form, adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") },
+    typed: { ...form, adjustmentId },
     button: "Confirm adjustment",
-    cancel: userPath(balance.userId),
-    warnings: warnAboutAmount(balance.unit, delta),
-    rejection: refused,
+    cancel: userPath(userId),
+    warnings: warnAboutAmount(unit, delta),
+    rejection,
     facts: [
-      ["User", balance.userId],
+      ["User", userId],
       ["Balance", <BalanceName of={balance} />],
       [
         "Change",
         <b>
-          <UnitChange of={delta} unit={balance.unit} />
+          <UnitChange of={delta} unit={unit} />
         </b>,
       ],
-      ["Balance afterwards", <BeforeAfter from={balance.remaining} to={remaining} unit={balance.unit} />],
+      ["Balance afterwards", <BeforeAfter from={balance.remaining} to={remaining} unit={unit} />],
       balance.status === "expired" && [
         "Note",
         "The balance has expired and stays expired: added credits cannot be spent.",
@@ -74,6 +72,14 @@ async function confirmAdjust(c: PageContext, form: Form, refused?: PurserError) 
       ["Reason", note],
     ],
   });
+}
+
+async function adjust(c: PageContext) {
+  const { form, root } = c.var;
+  const { balanceId = "", adjustmentId = root.newId("adj_") } = form;
+  const input = { balanceId, adjustmentId, ...readAdjustment(form) };
+  const { replayed } = await callVerb(c, (ctx) => adjustBalance(ctx, input));
+  return toUser(form, replayed ? "adjusted-before" : "adjusted");
 }
 
 const BalanceName = ({ of: { packName, balanceId } }: { of: { packName: string; balanceId: string } }) => (
@@ -116,33 +122,13 @@ async function revokeForm(c: PageContext, form: Form, rejection?: PurserError) {
   );
 }
 
+async function revoke(c: PageContext) {
+  const { form } = c.var;
+  const input = parseForm(revokeInput, { balanceId: form.balanceId, reason: requireReason(form, "reason") });
+  await callVerb(c, (ctx) => revokeBalance(ctx, input));
+  return toUser(form, "revoked");
+}
+
 export const adjustRoutes = createDashboardRoutes()
-  .get("/users/adjust", (c) => adjustForm(c, c.req.query()))
-  .get("/users/adjust/confirm", (c) => confirmAdjust(c, c.req.query()))
-  .post("/users/adjust", (c) => {
-    const { form, root } = c.var;
-    const { balanceId = "", adjustmentId = root.newId("adj_") } = form;
-    return redirectAfter(
-      c,
-      async () => {
-        const { replayed } = await callVerb(c, (ctx) =>
-          adjustBalance(ctx, { balanceId, adjustmentId, ...readAdjustment(form) }),
-        );
-        return replayed ? "adjusted-before" : "adjusted";
-      },
-      (rejection) => (rejection.param === "sure" ? confirmAdjust : adjustForm)(c, form, rejection),
-    );
-  })
-  .get("/users/revoke", (c) => revokeForm(c, c.req.query()))
-  .post("/users/revoke", (c) => {
-    const { form } = c.var;
-    return redirectAfter(
-      c,
-      async () => {
-        const input = parseForm(revokeInput, { balanceId: form.balanceId, reason: requireReason(form, "reason") });
-        await callVerb(c, (ctx) => revokeBalance(ctx, input));
-        return "revoked";
-      },
-      (rejection) => revokeForm(c, form, rejection),
-    );
-  });
+  .route("/", stepRoutes("/users/adjust", { form: adjustForm, confirm: confirmAdjust, act: adjust }))
+  .route("/", askRoutes("/users/revoke", revokeForm, revoke));

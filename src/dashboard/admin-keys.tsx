@@ -11,14 +11,14 @@ import {
 import { NO_APP } from "../catalog/audit.ts";
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import { PurserError } from "../errors.ts";
-import { codeColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
-import { CopyBox, Tag } from "./components.tsx";
-import { confirmPage } from "./confirm.tsx";
-import { Choice, Field } from "./fields.tsx";
-import { createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
+import { codeColumn, fieldColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
+import { SecretCard, Tag } from "./components.tsx";
+import { askRoutes, confirmPage } from "./confirm.tsx";
+import { Check, Choice, Field } from "./fields.tsx";
+import { type Form, type PageContext, parseForm, textField } from "./form.ts";
+import { FormCard, onSubmit } from "./form-card.tsx";
 import { queryString, timeText } from "./format.tsx";
-import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
+import { listAgain, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { keepOnce, readRandom, takeOnce } from "./session.tsx";
 
 const ADMIN_KEYS_PATH = "/admin/apps/admin-keys";
@@ -37,23 +37,19 @@ const adminKeysList: Resource<AdminKeyOutput & { readonly by: string }> = {
     shownColumn("modes", "Modes", ({ modes }) => modes?.join(", ") ?? "live, test"),
     timeColumn("createdAt", "Created"),
     textColumn("by", "By"),
-    {
-      name: "revokedAt",
-      head: "Status",
-      cell: ({ adminKeyId, hint, revokedAt }) =>
-        revokedAt === null ? (
-          <a
-            class="button quiet danger small"
-            href={`${ADMIN_KEYS_PATH}/revoke${queryString({ adminKeyId })}`}
-            aria-label={`Revoke ${hint}`}
-          >
-            Revoke
-          </a>
-        ) : (
-          <Tag kind="revoked">revoked {timeText(revokedAt)}</Tag>
-        ),
-      value: ({ revokedAt }) => revokedAt,
-    },
+    fieldColumn("revokedAt", "Status", ({ adminKeyId, hint, revokedAt }) =>
+      revokedAt === null ? (
+        <a
+          class="button quiet danger small"
+          href={`${ADMIN_KEYS_PATH}/revoke${queryString({ adminKeyId })}`}
+          aria-label={`Revoke ${hint}`}
+        >
+          Revoke
+        </a>
+      ) : (
+        <Tag kind="revoked">revoked {timeText(revokedAt)}</Tag>
+      ),
+    ),
   ],
   read: wholeList(async ({ var: { root } }) => {
     const { keys } = await listAdminKeys(root);
@@ -69,17 +65,9 @@ const adminKeysList: Resource<AdminKeyOutput & { readonly by: string }> = {
   },
   above: async (c) => {
     const created = await takeOnce<CreateAdminKeyOutput>(c, "admin key");
-    return (
-      created !== null && (
-        <section class="card">
-          <h2>New key</h2>
-          <p>Copy it now: it is not shown again.</p>
-          <CopyBox label={created.name} value={created.key} />
-        </section>
-      )
-    );
+    return <SecretCard title="New key" label={created?.name ?? ""} secret={created?.key} />;
   },
-  below: (c, { rejection }) => (
+  below: (_c, { rejection }) => (
     <FormCard
       action={ADMIN_KEYS_PATH}
       title="New administration key"
@@ -95,17 +83,11 @@ const adminKeysList: Resource<AdminKeyOutput & { readonly by: string }> = {
         <legend>Scopes</legend>
         <div class="checks">
           {Object.entries(SCOPES).map(([scope, meaning]) => (
-            <label>
-              <input
-                type="checkbox"
-                name={adminKeyFieldOf(scope)}
-                value="yes"
-                checked={c.var.form[adminKeyFieldOf(scope)] === "yes"}
-              />{" "}
+            <Check name={adminKeyFieldOf(scope)}>
               <span>
                 <b>{scope}</b>: {meaning}
               </span>
-            </label>
+            </Check>
           ))}
         </div>
       </fieldset>
@@ -114,9 +96,9 @@ const adminKeysList: Resource<AdminKeyOutput & { readonly by: string }> = {
 };
 
 /** Asks before a key is revoked, which cannot be undone. */
-async function revokePage(c: PageContext) {
+async function askRevokeAdminKey(c: PageContext, { adminKeyId }: Form) {
   const { keys } = await listAdminKeys(c.var.root);
-  const key = keys.find(({ adminKeyId }) => adminKeyId === c.req.query("adminKeyId"));
+  const key = keys.find((each) => each.adminKeyId === adminKeyId);
   if (key === undefined) throw new PurserError("not_found", "There is no such administration key.");
   return confirmPage(
     c,
@@ -144,24 +126,25 @@ function readInput(form: Form) {
   });
 }
 
-export const adminKeysRoutes = createDashboardRoutes()
-  .route("/", listRoutes(adminKeysList))
-  .post("/apps/admin-keys", (c) => {
-    const { form, admin } = c.var;
-    const create = async () =>
-      createAdminKey(admin, readInput(form), await readRandom(c, form.nonce ?? admin.newId("")));
-    return submit(c, create, {
-      to: async (created) => {
-        await keepOnce(c, "admin key", created);
-        return `${ADMIN_KEYS_PATH}?notice=created`;
+export const adminKeysRoutes = listRoutes(adminKeysList)
+  .post(
+    "/apps/admin-keys",
+    onSubmit(async (c) => {
+      const { form, admin } = c.var;
+      const random = await readRandom(c, form.nonce ?? admin.newId(""));
+      await keepOnce(c, "admin key", await createAdminKey(admin, readInput(form), random));
+      return `${ADMIN_KEYS_PATH}?notice=created`;
+    }, listAgain(adminKeysList)),
+  )
+  .route(
+    "/",
+    askRoutes(
+      "/apps/admin-keys/revoke",
+      askRevokeAdminKey,
+      async ({ var: { admin, form } }) => {
+        await revokeAdminKey(admin, form.adminKeyId ?? "");
+        return `${ADMIN_KEYS_PATH}?notice=revoked`;
       },
-      again: (rejection) => listPage(c, adminKeysList, rejection),
-    });
-  })
-  .get("/apps/admin-keys/revoke", revokePage)
-  .post("/apps/admin-keys/revoke", (c) =>
-    submit(c, () => revokeAdminKey(c.var.admin, c.var.form.adminKeyId ?? ""), {
-      to: `${ADMIN_KEYS_PATH}?notice=revoked`,
-      again: (rejection) => listPage(c, adminKeysList, rejection),
-    }),
+      listAgain(adminKeysList),
+    ),
   );

@@ -1,6 +1,5 @@
 import { changeAlertInput } from "../api/alerts/change-alert.ts";
 import { createAlertInput } from "../api/alerts/create-alert.ts";
-import { listAlertUsersInput } from "../api/alerts/list-alert-users.ts";
 import { setExpiryNoticesInput } from "../api/alerts/set-expiry-notices.ts";
 import {
   type AlertOfApp,
@@ -14,17 +13,23 @@ import {
 import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-notices.ts";
 import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
 import { PurserError } from "../errors.ts";
-import { pathIn } from "./app-link.tsx";
-import { linkColumn, menuColumn, shownColumn, timeColumn } from "./columns.tsx";
-import { Empty, Pager, Table } from "./components.tsx";
-import { confirmPage } from "./confirm.tsx";
+import { LinkButton } from "./app-link.tsx";
+import { customColumn, linkColumn, menuColumn, shownColumn, timeColumn, userColumn } from "./columns.tsx";
+import { Empty } from "./components.tsx";
+import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { createDashboardRoutes, type Form, numberField, type PageContext, parseForm, textField } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
-import { amountText, queryString } from "./format.tsx";
-import { page } from "./layout.tsx";
-import { UserLink } from "./links.tsx";
-import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
+import {
+  createDashboardRoutes,
+  type Form,
+  numberField,
+  type PageContext,
+  parseForm,
+  textField,
+  useRequest,
+} from "./form.ts";
+import { FormCard, onSubmit } from "./form-card.tsx";
+import { amountText } from "./format.tsx";
+import { listAgain, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
 import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
 import { UnitChoice } from "./unit-choice.tsx";
@@ -73,13 +78,13 @@ const alertsList: Resource<AlertOutput> = {
   ),
   columns: [
     linkColumn("name", "Name", ({ alertId }) => `alerts/${alertId}`),
-    {
-      name: "below",
-      head: "Below",
-      cell: (alert) => <BelowText of={alert} />,
-      value: ({ below, unit }) =>
+    customColumn(
+      "below",
+      "Below",
+      (alert) => <BelowText of={alert} />,
+      ({ below, unit }) =>
         "amount" in below ? `${amountText(below.amount)} ${unit}` : `${below.percent} % of what was issued in ${unit}`,
-    },
+    ),
     shownColumn("event", "Event", ({ event }) => event ?? "all"),
     timeColumn("createdAt", "Created"),
     menuColumn(
@@ -91,10 +96,7 @@ const alertsList: Resource<AlertOutput> = {
       ],
     ),
   ],
-  read: wholeList(async ({ var: { root, ctx } }) => {
-    const { appId, mode } = ctx.environment;
-    return (await listAlerts(root, appId, mode)).alerts;
-  }),
+  read: wholeList(async ({ var: { root, appId, mode } }) => (await listAlerts(root, appId, mode)).alerts),
   empty: (
     <Empty icon="bell" title="No alerts yet">
       Create one below. It sends a message to your webhook endpoints when it fires.
@@ -105,9 +107,8 @@ const alertsList: Resource<AlertOutput> = {
     deleted: "Alert deleted. It sends no more messages.",
     days: "Notices saved. They take effect now.",
   },
-  below: async (c, { rejection }) => {
-    const { appId, mode } = c.var.ctx.environment;
-    const { days } = await readExpiryNotices(c.var.root, appId, mode);
+  below: async ({ var: { root, appId, mode, form } }, { rejection }) => {
+    const { days } = await readExpiryNotices(root, appId, mode);
     return (
       <>
         <FormCard
@@ -118,7 +119,7 @@ const alertsList: Resource<AlertOutput> = {
           once
           button="Create alert"
         >
-          <AlertFields form={c.var.form} />
+          <AlertFields form={form} />
           <UnitChoice label="Unit" name="unit" />
         </FormCard>
         <FormCard
@@ -130,7 +131,7 @@ const alertsList: Resource<AlertOutput> = {
               numbers, or none. <code>balance.expired</code> needs no setting.
             </>
           }
-          form={{ days: days.join(", "), ...c.var.form }}
+          form={{ days: days.join(", "), ...form }}
           rejection={rejection}
           button="Save notices"
         >
@@ -141,132 +142,111 @@ const alertsList: Resource<AlertOutput> = {
   },
 };
 
-const ALERT_PATH = "/alerts/:alertId";
-const ALERT_ROWS = "50";
-
 /** Returns the alert in the path. Throws `not_found` for an alert of the other mode. */
-async function alertOfPage(c: PageContext): Promise<AlertOfApp> {
-  const { appId, mode } = c.var.ctx.environment;
-  const alert = await requireAlert(c.var.root, appId, c.req.param("alertId") ?? "");
+async function alertInPath(c: PageContext): Promise<AlertOfApp> {
+  const { root, appId, mode } = c.var;
+  const alert = await requireAlert(root, appId, c.req.param("alertId") ?? "");
   if (alert.mode !== mode) throw new PurserError("not_found", `There is no such alert in ${mode} mode.`);
   return alert;
 }
 
-async function readAlert(c: PageContext): Promise<AlertOutput> {
-  const alert = await alertOfPage(c);
-  return presentAlert(alert, alert.mode);
-}
+/** The page of an alert: its form, and the users for whom it was triggered. */
+const alertPage: Resource<{ readonly userId: string }, { readonly alert: AlertOutput }> = {
+  path: "alerts/:alertId",
+  file: "alerts/:alertId/users",
+  id: "users",
+  title: (_, first) => first?.alert.name ?? "Alert",
+  section: "alerts",
+  heading: "Triggered for",
+  about: "Only users who have stayed below since. Recorded only while the application has an enabled endpoint.",
+  columns: [userColumn("userId", "User")],
+  read: (c) => async (page) => {
+    const row = await alertInPath(c);
+    const { users, nextCursor } = await listAlertUsers(c.var.root, row, page);
+    return { rows: users, nextCursor, alert: presentAlert(row, row.mode) };
+  },
+  empty: <Empty icon="users" title="No users" />,
+  words: ["First users", "More users"],
+  notices: { changed: "Alert changed. It starts again for every user." },
+  actions: (c) => <LinkButton text="Delete" kind="danger" to={`alerts/${c.req.param("alertId")}/delete`} />,
+  above: (_, { first, rejection }) => first !== null && <AlertForm alert={first.alert} rejection={rejection} />,
+};
 
-async function alertPage(c: PageContext, alert: AlertOutput, rejection?: PurserError) {
-  const { alertId, below } = alert;
-  const cursor = textField(c.req.query(), "cursor");
-  const input = parseForm(listAlertUsersInput, { limit: ALERT_ROWS, cursor });
-  const { users, nextCursor } = await listAlertUsers(c.var.root, await alertOfPage(c), input);
-  const at = pathIn(c, `alerts/${alertId}`);
-  const storedForm = {
-    name: alert.name,
-    event: alert.event ?? "",
+const AlertForm = ({ alert, rejection }: { alert: AlertOutput; rejection: PurserError | undefined }) => {
+  const { alertId, name, event, below } = alert;
+  const form = {
+    ...{ name, event: event ?? "", of: "amount" in below ? "amount" : "percent" },
     below: amountText("amount" in below ? below.amount : below.percent),
-    of: "amount" in below ? "amount" : "percent",
+    ...useRequest().var.form,
   };
-  const form = { ...storedForm, ...c.var.form };
-  const notice = c.req.query("notice") === "changed" ? "Alert changed. It starts again for every user." : undefined;
-  const deleteLink = (
-    <a class="button quiet danger" href={`${at}/delete`}>
-      Delete
-    </a>
+  return (
+    <FormCard
+      action={`alerts/${alertId}`}
+      title="Edit"
+      about={
+        <>
+          Triggered when a user has less than <BelowText of={alert} />. A changed alert starts again, so it may fire
+          again for users who are already below.
+        </>
+      }
+      form={form}
+      rejection={rejection}
+      schema={createAlertInput}
+      button="Save alert"
+    >
+      <AlertFields form={form} />
+    </FormCard>
   );
-  return page(
-    c,
-    { title: alert.name, section: "alerts", rejection, notice, actions: deleteLink },
-    <>
-      <FormCard
-        action={at}
-        title="Edit"
-        about={
-          <>
-            Triggered when a user has less than <BelowText of={alert} />. A changed alert starts again, so it may fire
-            again for users who are already below.
-          </>
-        }
-        form={form}
-        rejection={rejection}
-        schema={createAlertInput}
-        button="Save alert"
-      >
-        <AlertFields form={form} />
-      </FormCard>
-      <section class="card" id="users">
-        <h2>Triggered for</h2>
-        <p class="soft">
-          Only users who have stayed below since. Recorded only while the application has an enabled endpoint.
-        </p>
-        <Table
-          label="Triggered for"
-          head={["User"]}
-          csv="alert-users"
-          rows={users.map(({ userId }) => [<UserLink id={userId} />])}
-          empty={<Empty icon="users" title="No users" />}
-        />
-        <Pager
-          first={cursor === undefined ? null : at}
-          next={nextCursor && `${at}${queryString({ cursor: nextCursor })}`}
-          words={["First users", "More users"]}
-        />
-      </section>
-    </>,
-  );
-}
+};
 
-async function deleteAlertPage(c: PageContext) {
-  const alert = await readAlert(c);
-  const { alertId, name } = alert;
+async function askDeleteAlert(c: PageContext) {
+  const row = await alertInPath(c);
   return confirmPage(
     c,
-    { button: "Delete alert", cancel: `alerts/${alertId}`, isDangerous: true },
+    { button: "Delete alert", cancel: `alerts/${row.id}`, isDangerous: true },
     <p>
-      “{name}” (below <BelowText of={alert} />) sends no more messages. This cannot be undone.
+      “{row.name}” (below <BelowText of={presentAlert(row, row.mode)} />) sends no more messages. This cannot be undone.
     </p>,
   );
 }
 
 export const alertsRoutes = createDashboardRoutes()
   .route("/", listRoutes(alertsList))
-  .post("/alerts", (c) => {
-    const { form, admin } = c.var;
-    const { appId, mode } = c.var.ctx.environment;
-    const create = async () => {
+  .post(
+    "/alerts",
+    onSubmit(async (c) => {
+      const { form, admin, appId, mode } = c.var;
       const below = belowField(form);
       const fields = { mode, name: form.name, unit: form.unit, event: textField(form, "event"), below };
       const alertId = `alr_${await readRandom(c, form.nonce ?? admin.newId(""))}`;
-      return createAlert(admin, appId, parseForm(createAlertInput, fields), alertId);
-    };
-    const again = (rejection: PurserError) => listPage(c, alertsList, rejection);
-    return submit(c, create, { to: "alerts?notice=created", again });
-  })
-  .post("/alerts/notices", (c) => {
-    const { appId, mode } = c.var.ctx.environment;
-    const save = async () => {
-      const texts = (c.var.form.days ?? "").split(/[\s,;]+/).filter((text) => text !== "");
+      await createAlert(admin, appId, parseForm(createAlertInput, fields), alertId);
+      return "alerts?notice=created";
+    }, listAgain(alertsList)),
+  )
+  .post(
+    "/alerts/notices",
+    onSubmit(async ({ var: { form, admin, appId, mode } }) => {
+      const texts = (form.days ?? "").split(/[\s,;]+/).filter((text) => text !== "");
       const days = texts.map((text) => (/^\d{1,15}$/.test(text) ? Number(text) : text));
-      return setExpiryNotices(c.var.admin, appId, parseForm(setExpiryNoticesInput, { mode, days }));
-    };
-    const again = (rejection: PurserError) => listPage(c, alertsList, rejection);
-    return submit(c, save, { to: "alerts?notice=days", again });
-  })
-  .get(ALERT_PATH, async (c) => alertPage(c, await readAlert(c)))
-  .post(ALERT_PATH, async (c) => {
-    const alert = await readAlert(c);
-    const { form, admin } = c.var;
-    const change = async () => {
+      await setExpiryNotices(admin, appId, parseForm(setExpiryNoticesInput, { mode, days }));
+      return "alerts?notice=days";
+    }, listAgain(alertsList)),
+  )
+  .route("/", listRoutes(alertPage))
+  .post(
+    "/alerts/:alertId",
+    onSubmit(async (c) => {
+      const { form, admin } = c.var;
+      const row = await alertInPath(c);
       const fields = { name: form.name, event: textField(form, "event") ?? null, below: belowField(form) };
-      return changeAlert(admin, await alertOfPage(c), parseForm(changeAlertInput, fields));
-    };
-    const again = (rejection: PurserError) => alertPage(c, alert, rejection);
-    return submit(c, change, { to: `alerts/${alert.alertId}?notice=changed`, again });
-  })
-  .get(`${ALERT_PATH}/delete`, deleteAlertPage)
-  .post(`${ALERT_PATH}/delete`, async (c) => {
-    await deleteAlert(c.var.admin, await alertOfPage(c));
-    return c.redirect(pathIn(c, "alerts?notice=deleted"), 303);
-  });
+      await changeAlert(admin, row, parseForm(changeAlertInput, fields));
+      return `alerts/${row.id}?notice=changed`;
+    }, listAgain(alertPage)),
+  )
+  .route(
+    "/",
+    askRoutes("/alerts/:alertId/delete", askDeleteAlert, async (c) => {
+      await deleteAlert(c.var.admin, await alertInPath(c));
+      return "alerts?notice=deleted";
+    }),
+  );

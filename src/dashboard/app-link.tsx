@@ -18,7 +18,7 @@ interface AppLinkProps {
   readonly hash?: string | undefined;
   readonly class?: string;
   readonly title?: string;
-  readonly "aria-label"?: string;
+  readonly "aria-label"?: string | undefined;
   readonly "aria-current"?: "true" | "page" | undefined;
   readonly children?: Child;
 }
@@ -28,4 +28,26 @@ export const AppLink = ({ to, fields = {}, hash, children, ...attributes }: AppL
   <a {...attributes} href={`${pathIn(useRequest(), to)}${queryString(fields)}${hash === undefined ? "" : `#${hash}`}`}>
     {children}
   </a>
+);
+
+const BUTTON_CLASSES = {
+  main: "button",
+  quiet: "button quiet",
+  danger: "button quiet danger",
+  small: "button quiet small",
+  "small danger": "button quiet danger small",
+} as const;
+
+interface LinkButtonProps extends Pick<AppLinkProps, "to" | "fields" | "hash"> {
+  readonly text: string;
+  readonly kind?: keyof typeof BUTTON_CLASSES;
+  /** Read aloud in place of the text. */
+  readonly label?: string;
+}
+
+/** Shows a link to a page of the application as a button. */
+export const LinkButton = ({ text, kind = "quiet", label, ...link }: LinkButtonProps) => (
+  <AppLink class={BUTTON_CLASSES[kind]} aria-label={label} {...link}>
+    {text}
+  </AppLink>
 );

@@ -3,8 +3,8 @@ import { type AppOutput, createApp, type ListAppsOutput, listApps } from "../cat
 import { codeColumn, linkColumn, timeColumn } from "./columns.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, parseForm } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
-import { listPage, listRoutes, type Resource } from "./resource.tsx";
+import { FormCard, onSubmit } from "./form-card.tsx";
+import { listAgain, listRoutes, type Resource } from "./resource.tsx";
 
 const SHOWN_APPS_MAX = 200;
 
@@ -69,10 +69,11 @@ export const appsRoutes = createDashboardRoutes()
     const { apps } = await listApps(c.var.root, SHOWN_APPS_MAX);
     return c.json({ apps: apps.map(({ appId, name }) => ({ appId, name })) });
   })
-  .post("/apps", (c) => {
-    const { name = "", database } = c.var.form;
-    return submit(c, async () => createApp(c.var.admin, parseForm(createAppInput, { name, database })), {
-      to: ({ appId }) => `/admin/apps/${appId}/test/keys?notice=app`,
-      again: (rejection) => listPage(c, appsList, rejection),
-    });
-  });
+  .post(
+    "/apps",
+    onSubmit(async ({ var: { admin, form } }) => {
+      const { name = "", database } = form;
+      const { appId } = await createApp(admin, parseForm(createAppInput, { name, database }));
+      return `/admin/apps/${appId}/test/keys?notice=app`;
+    }, listAgain(appsList)),
+  );

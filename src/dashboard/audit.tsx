@@ -4,11 +4,11 @@ import { ACTIONS } from "../catalog/audit.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { SEARCHED_AUDIT_ENTRIES_MAX, type ShownAuditEntry, searchAudit } from "../catalog/search-audit.ts";
 import { AppLink } from "./app-link.tsx";
-import { textColumn, timeColumn } from "./columns.tsx";
-import { Table } from "./components.tsx";
+import { customColumn, fieldColumn, textColumn, timeColumn } from "./columns.tsx";
 import { textField, useRequest } from "./form.ts";
-import { amountText, queryString, Time } from "./format.tsx";
+import { amountText, queryString } from "./format.tsx";
 import { userPath } from "./links.tsx";
+import { type ListColumn, RowsTable } from "./list.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
 import { UnitAmount } from "./unit-amount.tsx";
 
@@ -132,6 +132,19 @@ function parseActor(text: string | undefined): string | undefined {
   return key === undefined ? text : `ak:${key}`;
 }
 
+/** An action, its time and its actor. */
+const ACT_COLUMNS: readonly ListColumn<AuditEntry>[] = [
+  timeColumn("at", "When"),
+  textColumn("by", "By"),
+  fieldColumn("action", "Action", ({ action }) => <ActionName action={action} />),
+];
+const DETAILS_COLUMN: ListColumn<AuditEntry> = customColumn(
+  "details",
+  "Details",
+  ({ details }) => <Details details={details} />,
+  ({ details }) => JSON.stringify(details),
+);
+
 const AUDIT_FILTERS = ["by", "action", "target", "userId"] as const;
 
 const auditList: Resource<ShownAuditEntry> = {
@@ -142,38 +155,22 @@ const auditList: Resource<ShownAuditEntry> = {
   about:
     "Every administrative action on this application, in both modes, by API or dashboard. Entries cannot be changed.",
   columns: [
-    timeColumn("at", "When"),
-    textColumn("by", "By"),
-    {
-      name: "action",
-      head: "Action",
-      cell: ({ action }) => <ActionName action={action} />,
-      value: ({ action }) => action,
-    },
-    {
-      name: "target",
-      head: "About",
-      cell: ({ target, action, details }) => <Target target={target} action={action} details={details} />,
-      value: ({ target }) => target,
-    },
-    {
-      name: "userId",
-      head: "User",
-      cell: ({ userId, details: { mode } }) =>
+    ...ACT_COLUMNS,
+    fieldColumn("target", "About", ({ target, action, details }) => (
+      <Target target={target} action={action} details={details} />
+    )),
+    fieldColumn(
+      "userId",
+      "User",
+      ({ userId, details: { mode } }) =>
         userId !== null && (
           <LinkInMode to={userPath(userId)} mode={mode}>
             {userId}
           </LinkInMode>
         ),
-      value: ({ userId }) => userId,
-    },
+    ),
     textColumn("reason", "Reason"),
-    {
-      name: "details",
-      head: "Details",
-      cell: ({ details }) => <Details details={details} />,
-      value: ({ details }) => JSON.stringify(details),
-    },
+    DETAILS_COLUMN,
   ],
   filters: (c) => [
     { name: "by", label: "By", placeholder: "A name, or the id of a key" },
@@ -186,7 +183,7 @@ const auditList: Resource<ShownAuditEntry> = {
     { name: "userId", label: `User (${c.var.ctx.environment.mode})` },
   ],
   read: (c, form) => {
-    const { appId, mode } = c.var.ctx.environment;
+    const { appId, mode } = c.var;
     const [by, action, target, userId] = AUDIT_FILTERS.map((name) => textField(form, name));
     const user = userId === undefined ? undefined : { mode, userId };
     const name = nameActors(c.var.root);
@@ -214,16 +211,5 @@ interface AuditTableProps {
 
 /** Shows the administrative actions on one thing as a table. */
 export const AuditTable = ({ label, entries, empty }: AuditTableProps) => (
-  <Table
-    label={label}
-    csv="audit"
-    head={["When", "By", "Action", "Details"]}
-    empty={empty}
-    rows={entries.map(({ at, by, action, details }) => [
-      <Time at={at} />,
-      by,
-      <ActionName action={action} />,
-      <Details details={details} />,
-    ])}
-  />
+  <RowsTable label={label} csv="audit" columns={[...ACT_COLUMNS, DETAILS_COLUMN]} rows={entries} empty={empty} />
 );

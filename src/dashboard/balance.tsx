@@ -3,16 +3,18 @@ import { fromMinor } from "../books/amounts/amount.ts";
 import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { findGrantEntry, listAuditOfTarget } from "../catalog/search-audit.ts";
-import { AppLink, pathIn } from "./app-link.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
 import { AuditTable } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
-import { Facts, numberHead, Table, Tag } from "./components.tsx";
+import { balanceColumn, remainingColumn, tagColumn } from "./columns.tsx";
+import { Card, Facts, Tag } from "./components.tsx";
 import { createDashboardRoutes, type PageContext } from "./form.ts";
-import { queryString, timeText } from "./format.tsx";
+import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
-import { BalanceLink, ReferenceLink, UserLink } from "./links.tsx";
+import { ReferenceLink, UserLink } from "./links.tsx";
+import { RowsTable } from "./list.tsx";
 import { RuleList } from "./packs.tsx";
-import { PartOfAmount, partText, UnitsContext, useUnits } from "./unit-amount.tsx";
+import { partText, UnitsContext, useUnits } from "./unit-amount.tsx";
 
 type BalanceView = Awaited<ReturnType<typeof readBalance>>;
 
@@ -27,7 +29,7 @@ async function balancePage(c: PageContext, balanceId: string) {
   ]);
   const named = await nameActors(root)(granted === null ? actions : [...actions, granted]);
   const grantedBy = granted === null ? null : (named.at(-1)?.by ?? null);
-  const ofUser = (place: string) => `${pathIn(c, place)}${queryString({ userId: balance.userId, balanceId })}`;
+  const ofUser = { userId: balance.userId, balanceId };
   return page(
     c,
     { title: `Balance ${balance.packName}`, section: "users" },
@@ -35,59 +37,38 @@ async function balancePage(c: PageContext, balanceId: string) {
       <section class="card">
         <BalanceFacts balance={balance} grantedBy={grantedBy} />
         <div class="row">
-          <a class="button quiet" href={`${ofUser("users")}#ledger`}>
-            Ledger
-          </a>
+          <LinkButton text="Ledger" to="users" fields={ofUser} hash="ledger" />
           {balance.status !== "revoked" && (
             <>
-              <a class="button quiet" href={ofUser("users/adjust")}>
-                Adjust
-              </a>
-              <a class="button quiet" href={ofUser("users/revoke")}>
-                Revoke
-              </a>
+              <LinkButton text="Adjust" to="users/adjust" fields={ofUser} />
+              <LinkButton text="Revoke" to="users/revoke" fields={ofUser} />
             </>
           )}
         </div>
       </section>
-      <section class="card">
-        <h2>Other balances of this grant</h2>
-        <Table
+      <Card title="Other balances of this grant">
+        <RowsTable
           label="Other balances of this grant"
-          head={["Balance", numberHead("Remaining"), "Status"]}
+          columns={[balanceColumn, remainingColumn("Remaining"), tagColumn("status", "Status")]}
+          rows={siblings}
           empty="This grant issued no other balance."
           foot={
             siblings.some(({ status }) => status !== "revoked") && (
               <p>
-                <a class="button quiet" href={ofUser("users/revoke-grant")}>
-                  Revoke the whole grant
-                </a>
+                <LinkButton text="Revoke the whole grant" to="users/revoke-grant" fields={ofUser} />
               </p>
             )
           }
-          rows={siblings.map((each) => [
-            <BalanceLink id={each.balanceId} />,
-            <span class="num">
-              <PartOfAmount part={each.remaining} of={each.initial} unit={each.unit} />
-            </span>,
-            <Tag kind={each.status}>{each.status}</Tag>,
-          ])}
         />
-      </section>
-      <section class="card">
-        <h2>Administrative actions</h2>
+      </Card>
+      <Card title="Administrative actions">
         <AuditTable label="AuditTable" entries={named} empty="No actions by the dashboard or the administration API." />
-      </section>
+      </Card>
     </>,
   );
 }
 
-interface FactsProps {
-  readonly balance: BalanceView;
-  readonly grantedBy: string | null;
-}
-
-const BalanceFacts = ({ balance, grantedBy }: FactsProps) => {
+const BalanceFacts = ({ balance, grantedBy }: { readonly balance: BalanceView; readonly grantedBy: string | null }) => {
   const inUnit = useUnits();
   const left = partText(useContext(UnitsContext), balance.unit, balance.remaining, balance.initial);
   const held = fromMinor(balance.unit, balance.heldMinor);

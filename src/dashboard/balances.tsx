@@ -2,7 +2,7 @@ import { listInput } from "../api/credits/list-balances.ts";
 import { AS_OF_ENTRIES_MAX, findBalances, listBalancesAsOf, SEARCHED_BALANCES_MAX } from "../books/credits/list.ts";
 import type { ShownBalance } from "../books/credits/read-balance.ts";
 import type { BalanceStatus } from "../books/ledger/balance.ts";
-import { balanceColumn, remainingColumn, tagColumn, textColumn, timeColumn } from "./columns.tsx";
+import { balanceColumn, fieldColumn, remainingColumn, tagColumn, textColumn, timeColumn } from "./columns.tsx";
 import { Tag } from "./components.tsx";
 import { createDashboardRoutes, type Form, parseForm, timeField } from "./form.ts";
 import { amountText } from "./format.tsx";
@@ -29,12 +29,11 @@ const balancesList: Resource<ShownBalance> = {
     textColumn("packName", "Pack"),
     remainingColumn("Remaining"),
     tagColumn("status", "Status"),
-    {
-      name: "externalRef",
-      head: "Reference",
-      cell: ({ externalRef }) => externalRef !== null && <ReferenceLink reference={externalRef} />,
-      value: ({ externalRef }) => externalRef,
-    },
+    fieldColumn(
+      "externalRef",
+      "Reference",
+      ({ externalRef }) => externalRef !== null && <ReferenceLink reference={externalRef} />,
+    ),
     timeColumn("grantedAt", "Granted"),
     timeColumn("expiresAt", "Expires"),
   ],
@@ -72,12 +71,7 @@ const asOfList: Resource<
     balanceColumn,
     textColumn("packName", "Pack"),
     remainingColumn("Remaining then"),
-    {
-      name: "status",
-      head: "Status",
-      cell: ({ status }) => status !== null && <Tag kind={status}>{status}</Tag>,
-      value: ({ status }) => status,
-    },
+    fieldColumn("status", "Status", ({ status }) => status !== null && <Tag kind={status}>{status}</Tag>),
     timeColumn("expiresAt", "Expires"),
   ],
   filters: [{ name: "userId" }, { name: "asOf", label: "At (UTC)", type: "datetime-local" }],

@@ -4,8 +4,8 @@ import { usersGrantedBefore } from "../books/credits/granted-before.ts";
 import { namedUsers } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Table, Tag } from "./components.tsx";
-import { assertSure, confirmPage, ReasonField, requireReason, warnAboutAmount } from "./confirm.tsx";
+import { SubmitButton, Tag } from "./components.tsx";
+import { confirmPage, ReasonField, requireReason, warnAboutAmount } from "./confirm.tsx";
 import { Field, Hidden, LongText } from "./fields.tsx";
 import {
   catchRejection,
@@ -16,11 +16,12 @@ import {
   parseForm,
   textField,
 } from "./form.ts";
-import { AppForm, FormCard } from "./form-card.tsx";
+import { AppForm, assertSure, FormCard } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
 import { listOfferedPacks, PackFields, TotalAfter } from "./grant.tsx";
 import { page } from "./layout.tsx";
 import { UserLink } from "./links.tsx";
+import { Table } from "./table.tsx";
 import { AmountList } from "./unit-amount.tsx";
 
 const BULK_PATH = "users/bulk-grant";
@@ -224,9 +225,7 @@ async function bulkReport(c: PageContext) {
       />
       <Hidden fields={keptFields(c.var.form)} />
       <p>
-        <button type="submit" class="quiet">
-          Run the same list again
-        </button>
+        <SubmitButton text="Run the same list again" kind="quiet" />
       </p>
     </AppForm>,
   );

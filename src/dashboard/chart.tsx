@@ -55,31 +55,15 @@ export const DayChart = (props: DaysProps) => {
           ))}
         </p>
       )}
-      <details>
-        <summary>Numbers</summary>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Day</th>
-              {series.map(({ name }) => (
-                <th scope="col" class="end">
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {first.days.map(({ date }, index) => (
-              <tr>
-                <td data-at={date}>{date}</td>
-                {series.map(({ days, pathOf }) => (
-                  <ChartValue value={days[index]?.value ?? 0} to={pathOf?.(date)} />
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </details>
+      <ChartNumbers
+        summary="Numbers"
+        heads={["Day", ...series.map(({ name }) => name)]}
+        rows={first.days.map(({ date }, index) => ({
+          at: date,
+          text: date,
+          values: series.map(({ days, pathOf }) => ({ value: days[index]?.value ?? 0, to: pathOf?.(date) })),
+        }))}
+      />
     </figure>
   );
 };
@@ -90,11 +74,44 @@ const Caption = ({ label, to, total }: { label: string; to?: string | undefined;
   </figcaption>
 );
 
-/** Shows a day's value. A value of 0 has no link. */
-const ChartValue = ({ value, to }: { value: number; to?: string | undefined }) => (
-  <td class="end" data-value={value}>
-    {to === undefined || value === 0 ? amountText(value) : <AppLink to={to}>{amountText(value)}</AppLink>}
-  </td>
+interface NumbersProps {
+  readonly summary: string;
+  readonly heads: readonly string[];
+  readonly rows: readonly {
+    readonly at: string;
+    readonly text: string;
+    readonly values: readonly { readonly value: number; readonly to?: string | undefined }[];
+  }[];
+}
+
+/** Shows the numbers of a chart as a table, from which the script draws it. A value of 0 has no link. */
+const ChartNumbers = ({ summary, heads, rows }: NumbersProps) => (
+  <details>
+    <summary>{summary}</summary>
+    <table>
+      <thead>
+        <tr>
+          {heads.map((head, index) => (
+            <th scope="col" class={index === 0 ? undefined : "end"}>
+              {head}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(({ at, text, values }) => (
+          <tr>
+            <td data-at={at}>{text}</td>
+            {values.map(({ value, to }) => (
+              <td class="end" data-value={value}>
+                {to === undefined || value === 0 ? amountText(value) : <AppLink to={to}>{amountText(value)}</AppLink>}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </details>
 );
 
 export interface ChartStep {
@@ -112,27 +129,11 @@ export const StepChart = ({ label, steps }: { label: string; steps: readonly Cha
     <figure class="chart" data-chart="steps">
       <Caption label={label} total={shortAmount(last.value)} />
       <div class="plot" role="img" aria-label={text} />
-      <details>
-        <summary>The {steps.length} newest entries</summary>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">When (UTC)</th>
-              <th scope="col" class="end">
-                Remaining
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {steps.map(({ at, value }) => (
-              <tr>
-                <td data-at={at}>{timeText(at)}</td>
-                <ChartValue value={value} />
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </details>
+      <ChartNumbers
+        summary={`The ${steps.length} newest entries`}
+        heads={["When (UTC)", "Remaining"]}
+        rows={steps.map(({ at, value }) => ({ at, text: timeText(at), values: [{ value }] }))}
+      />
     </figure>
   );
 };

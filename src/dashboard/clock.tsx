@@ -1,21 +1,13 @@
 import { setClockInput } from "../api/apps/set-test-clock.ts";
 import { readTestClock, removeClock, setClock } from "../clocks/clock.ts";
-import { invalid, type PurserError } from "../errors.ts";
+import { invalid, PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import { AppLink } from "./app-link.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
 import { Facts } from "./components.tsx";
-import { confirmPage } from "./confirm.tsx";
+import { confirmPage, stepRoutes } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import {
-  catchRejection,
-  createDashboardRoutes,
-  type Form,
-  type PageContext,
-  parseForm,
-  timeField,
-  useRequest,
-} from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
+import { type Form, type PageContext, parseForm, timeField, useRequest } from "./form.ts";
+import { FormCard, onSubmit } from "./form-card.tsx";
 import { span, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 
@@ -41,8 +33,7 @@ const NoClockInLiveMode = () => (
 );
 
 async function clockPage(c: PageContext, form: Form, rejection?: PurserError) {
-  const { ctx } = c.var;
-  const { appId, mode } = ctx.environment;
+  const { ctx, appId, mode } = c.var;
   const options = {
     title: "Test clock",
     section: "clock",
@@ -93,9 +84,7 @@ async function clockPage(c: PageContext, form: Form, rejection?: PurserError) {
         <p class="wide">
           {JUMPS.map(([name, jumpMs]) => (
             <>
-              <AppLink class="button quiet" to="clock/confirm" fields={{ now: clockFieldOf(nowMs + jumpMs) }}>
-                {name} on
-              </AppLink>{" "}
+              <LinkButton text={`${name} on`} to="clock/confirm" fields={{ now: clockFieldOf(nowMs + jumpMs) }} />{" "}
             </>
           ))}
         </p>
@@ -111,15 +100,11 @@ async function clockPage(c: PageContext, form: Form, rejection?: PurserError) {
   );
 }
 
-async function confirmMove(c: PageContext, form: Form) {
-  const { ctx } = c.var;
-  if (ctx.environment.mode === "live") return clockPage(c, form);
-  const read = await catchRejection(async () => {
-    const { now } = parseForm(setClockInput, { now: timeField(form, "now") });
-    if (now <= ctx.now()) throw invalid("now", "must be later than the environment's time: a clock only moves forward");
-    return now;
-  });
-  if (read.result === undefined) return clockPage(c, form, read.rejection);
+async function confirmMove(c: PageContext, form: Form, rejection?: PurserError) {
+  const { ctx, mode } = c.var;
+  if (mode === "live") return clockPage(c, form);
+  const { now } = parseForm(setClockInput, { now: timeField(form, "now") });
+  if (now <= ctx.now()) throw invalid("now", "must be later than the environment's time: a clock only moves forward");
   return confirmPage(
     c,
     {
@@ -128,12 +113,13 @@ async function confirmMove(c: PageContext, form: Form) {
       fields: { now: form.now ?? "" },
       button: "Move the clock",
       cancel: "clock",
+      rejection,
       facts: [
         ["From (UTC)", timeText(iso(ctx.now()))],
         [
           "To (UTC)",
           <>
-            <b>{timeText(iso(read.result))}</b>, {span(read.result - ctx.now())} later
+            <b>{timeText(iso(now))}</b>, {span(now - ctx.now())} later
           </>,
         ],
       ],
@@ -142,22 +128,23 @@ async function confirmMove(c: PageContext, form: Form) {
   );
 }
 
-/** Does what a form of the page asks for. Live mode has no clock. */
-function act(c: PageContext, notice: string, work: (appId: string) => Promise<unknown>) {
-  const { appId, mode } = c.var.ctx.environment;
-  if (mode === "live") return clockPage(c, {});
-  return submit(c, () => work(appId), {
-    to: `clock?notice=${notice}`,
-    again: (rejection) => clockPage(c, c.var.form, rejection),
-  });
-}
+/** Returns the action of a form of the page. Live mode has no clock. */
+const onClock = (notice: string, work: (c: PageContext) => Promise<unknown>) => async (c: PageContext) => {
+  if (c.var.mode === "live") throw new PurserError("not_found", "Live mode has no clock.");
+  await work(c);
+  return `clock?notice=${notice}`;
+};
 
-export const clockPages = createDashboardRoutes()
-  .get("/clock", (c) => clockPage(c, c.req.query()))
-  .get("/clock/confirm", (c) => confirmMove(c, c.req.query()))
-  .post("/clock", (c) =>
-    act(c, "set", async (appId) =>
-      setClock(c.var.admin, appId, parseForm(setClockInput, { now: timeField(c.var.form, "now") })),
-    ),
-  )
-  .post("/clock/remove", (c) => act(c, "removed", (appId) => removeClock(c.var.admin, appId)));
+export const clockPages = stepRoutes("/clock", {
+  form: clockPage,
+  confirm: confirmMove,
+  act: onClock("set", ({ var: { admin, appId, form } }) =>
+    setClock(admin, appId, parseForm(setClockInput, { now: timeField(form, "now") })),
+  ),
+}).post(
+  "/clock/remove",
+  onSubmit(
+    onClock("removed", ({ var: { admin, appId } }) => removeClock(admin, appId)),
+    clockPage,
+  ),
+);

@@ -1,8 +1,10 @@
+import type { Child } from "hono/jsx";
 import { AppLink } from "./app-link.tsx";
-import { numberHead, RowMenu, Tag } from "./components.tsx";
+import { RowMenu, Tag } from "./components.tsx";
 import { amountText, moneyText, Time } from "./format.tsx";
-import { BalanceLink, UserLink } from "./links.tsx";
-import type { ListColumn } from "./list.tsx";
+import { BalanceLink, PersonLink, UserLink } from "./links.tsx";
+import type { CellValue, ListColumn } from "./list.tsx";
+import { numberHead } from "./table.tsx";
 import { PartOfAmount, UnitAmount } from "./unit-amount.tsx";
 
 /**
@@ -12,6 +14,21 @@ import { PartOfAmount, UnitAmount } from "./unit-amount.tsx";
 
 type Having<Name extends string, Value> = { readonly [Key in Name]: Value };
 type SharedColumn<Name extends string, Value> = ListColumn<Having<Name, Value>>;
+
+/** A column with its own cell, and its own value in the file. */
+export const customColumn = <Row,>(
+  name: string,
+  head: string,
+  cell: (row: Row) => Child,
+  value: (row: Row) => CellValue,
+): ListColumn<Row> => ({ name, head, cell, value });
+
+/** A column of a field with its own cell. */
+export const fieldColumn = <Row,>(name: keyof Row & string, head: string, cell: (row: Row) => Child): ListColumn<Row> =>
+  customColumn(name, head, cell, (row) => cellValueOf(row[name]));
+
+const cellValueOf = (value: unknown): CellValue =>
+  value === null || value === undefined ? null : typeof value === "number" ? value : String(value);
 
 /** A column of plain text. */
 export const textColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, string | null> => ({
@@ -56,6 +73,17 @@ export const userColumn = <Name extends string>(name: Name, head: string): Share
   cell: (row) => {
     const id = row[name];
     return id === null ? "" : <UserLink id={id} />;
+  },
+  value: (row) => row[name],
+});
+
+/** A column of distinct ids, each linked to the page of its person. */
+export const personColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, string | null> => ({
+  name,
+  head,
+  cell: (row) => {
+    const id = row[name];
+    return id === null ? "" : <PersonLink id={id} />;
   },
   value: (row) => row[name],
 });

@@ -1,7 +1,7 @@
 import type { Child } from "hono/jsx";
 import { AppLink } from "./app-link.tsx";
 import { Icon, type IconName } from "./icons.tsx";
-import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
+import { UnitAmount } from "./unit-amount.tsx";
 
 let ids = 0;
 /** Returns an id for a label and its control, unique in a page. */
@@ -10,111 +10,22 @@ export const nextId = (name: string): string => {
   return `${name.replace(/[^a-zA-Z0-9]/g, "-")}-${ids}`;
 };
 
-/** The head of a column of right-aligned numbers. */
-export interface NumberHead {
-  readonly number: string;
-  /** Whether it is a unit, whose name the application may choose (PR7). */
-  readonly isUnit?: boolean;
-}
-/** The head of a column of amounts in a unit. */
-export const unitHead = (unit: string): NumberHead => ({ number: unit, isUnit: true });
-export const numberHead = (number: string): NumberHead => ({ number });
-
-/** The head of a column by which a link sorts the whole list. */
-export interface SortedHead {
-  readonly text: string;
-  readonly isNumber: boolean;
-  readonly href: string;
-  /** Null when the list is not sorted by this column. */
-  readonly order: "asc" | "desc" | null;
-}
-type Head = string | NumberHead | SortedHead;
-
-interface TableProps {
-  readonly label: string;
-  /** A column without a name has the row's menu or button. */
-  readonly head: readonly Head[];
-  readonly rows: readonly (readonly Child[])[];
-  readonly empty: Child;
-  /** The name of the CSV file that the script makes of the page. */
-  readonly csv?: string;
-  /** Shown below the rows. */
-  readonly foot?: Child;
+export interface CardProps {
+  readonly title: string;
+  readonly id?: string | undefined;
+  /** Says what the part has, under its head. */
+  readonly about?: Child;
+  readonly children?: Child;
 }
 
-const classOf = (head: Head | undefined): string | undefined => {
-  if (typeof head !== "object") return head === "" ? "menu" : undefined;
-  return "number" in head || head.isNumber ? "end" : undefined;
-};
-
-const ARIA_SORT = { asc: "ascending", desc: "descending" } as const;
-const HeadCell = ({ head }: { head: Head }) => {
-  if (typeof head === "string" || "number" in head) {
-    return (
-      <th scope="col" class={classOf(head)}>
-        {typeof head === "string" ? head : head.isUnit === true ? <UnitLabel unit={head.number} /> : head.number}
-      </th>
-    );
-  }
-  return (
-    <th scope="col" class={classOf(head)} aria-sort={head.order === null ? undefined : ARIA_SORT[head.order]}>
-      <a href={head.href}>{head.text}</a>
-    </th>
-  );
-};
-
-/** A phone shows this many rows of a table, and the others on demand. The style sheet has the same number. */
-const PHONE_ROWS = 6;
-
-/**
- * Shows a table that scrolls on a narrow screen, also by keyboard. The script sorts the page when a column's head is clicked,
- * unless the head is a link that sorts the whole list.
- */
-export const Table = ({ label, head, rows, empty, csv, foot }: TableProps) => {
-  if (rows.length === 0) return <div>{typeof empty === "string" ? <p class="empty">{empty}</p> : empty}</div>;
-  const id = nextId("table");
-  return (
-    <>
-      <section id={id} class="scroll" tabindex={0} aria-label={label}>
-        <table>
-          <thead>
-            <tr>
-              {head.map((cell) => (
-                <HeadCell head={cell} />
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((row) => (
-              <tr>
-                {row.map((cell, column) => (
-                  <td class={classOf(head[column])}>{cell}</td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </section>
-      {rows.length > PHONE_ROWS && (
-        <label class="all-rows">
-          <input type="checkbox" /> Show all {rows.length} rows
-        </label>
-      )}
-      {csv !== undefined && (
-        <div class="table-foot js">
-          <span class="soft">
-            {rows.length} {rows.length === 1 ? "row" : "rows"} on this page. Sorting and CSV are of this page.
-          </span>
-          <button type="button" class="quiet small" data-csv={id} data-file={csv}>
-            <Icon name="download" />
-            CSV
-          </button>
-        </div>
-      )}
-      {foot}
-    </>
-  );
-};
+/** Shows a part of a page, with its head. */
+export const Card = ({ title, id, about, children }: CardProps) => (
+  <section class="card" id={id}>
+    <h2>{title}</h2>
+    {about !== undefined && <p class="soft">{about}</p>}
+    {children}
+  </section>
+);
 
 /** A name and its value. Nothing is shown of a fact that does not apply. */
 export type ShownFact = readonly [name: Child, value: Child] | false | null;
@@ -205,6 +116,42 @@ export const CopyBox = (props: { label: string; value: string }) => {
     </div>
   );
 };
+
+interface SubmitProps {
+  readonly text: string;
+  readonly kind?: "main" | "quiet" | "small" | "danger";
+  readonly name?: string;
+  readonly value?: string;
+  /** The id of the form, if it is not around the button. */
+  readonly form?: string;
+  /** Read aloud in place of the text. */
+  readonly label?: string;
+}
+
+const SUBMIT_CLASSES = { main: undefined, quiet: "quiet", small: "quiet small", danger: "danger" } as const;
+
+/** Shows a button that sends its form. */
+export const SubmitButton = ({ text, kind = "main", label, ...button }: SubmitProps) => (
+  <button type="submit" class={SUBMIT_CLASSES[kind]} {...button} aria-label={label}>
+    {text}
+  </button>
+);
+
+/** Shows a new secret, once. Nothing otherwise. */
+export const SecretCard = ({ title, about = "", label, secret }: SecretCardProps) =>
+  secret === undefined ? null : (
+    <Card title={title}>
+      <p>Copy it now: it is not shown again. {about}</p>
+      <CopyBox label={label} value={secret} />
+    </Card>
+  );
+
+interface SecretCardProps {
+  readonly title: string;
+  readonly about?: string;
+  readonly label: string;
+  readonly secret: string | undefined;
+}
 
 interface PagerProps {
   /** The first page of the list. Null on the first page. */

@@ -3,32 +3,17 @@ import type { Unit } from "../books/amounts/amount.ts";
 import { isKnownUser } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { AppLink, pathIn } from "./app-link.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
 import { Facts, type ShownFact } from "./components.tsx";
 import { FormContext, LongText } from "./fields.tsx";
-import { catchRejection, type Form, type PageContext, textField, useRequest } from "./form.ts";
-import { AppForm } from "./form-card.tsx";
-import { queryString } from "./format.tsx";
+import { catchRejection, createDashboardRoutes, type Form, type PageContext, textField, useRequest } from "./form.ts";
+import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
 import { page, sectionOfPath } from "./layout.tsx";
 import type { Section } from "./shell.tsx";
 import { UnitAmount } from "./unit-amount.tsx";
 
 /** The longest reason. It must fit in a link, because a confirmation is a page that can be reloaded. */
 const REASON_MAX = 500;
-
-/** Redirects to the user's page with a notice. If the action is rejected, shows the form again with the rejection. */
-export async function redirectAfter(
-  c: PageContext,
-  work: () => Promise<string>,
-  showForm: (rejection: PurserError) => Response | Promise<Response>,
-) {
-  const done = await catchRejection(async () => {
-    assertSure(c.var.form);
-    return work();
-  });
-  if (done.rejection !== undefined) return showForm(done.rejection);
-  return c.redirect(`${pathIn(c, "users")}${queryString({ userId: c.var.form.userId, notice: done.result })}`, 303);
-}
 
 /** The amount of each unit from which a confirmation asks twice. */
 const LARGE: Readonly<Record<Unit, number>> = {
@@ -54,13 +39,6 @@ export async function warnAboutId(ctx: TenantCtx, userId: string): Promise<reado
     ...(userId === userId.trim() ? [] : [`The user id begins or ends with a space: “${userId}”.`]),
     ...((await isKnownUser(ctx, userId)) ? [] : ["No user has this id yet. The grant creates a new user."]),
   ];
-}
-
-/** Throws unless the form has an answer to its confirmation's warnings. */
-export function assertSure(form: Form): void {
-  if (form.asked === "yes" && form.sure !== "yes") {
-    throw invalid("sure", "Nothing was changed: tick the box to confirm.");
-  }
 }
 
 interface ConfirmProps {
@@ -111,14 +89,8 @@ const Confirm = (props: ConfirmProps) => {
           <button type="submit" class={props.isDangerous === true ? "danger" : undefined}>
             {button}
           </button>
-          {typed !== undefined && (
-            <AppLink class="button quiet" to={props.change ?? action} fields={fields}>
-              Change
-            </AppLink>
-          )}
-          <AppLink class="button quiet" to={props.cancel}>
-            Cancel
-          </AppLink>
+          {typed !== undefined && <LinkButton text="Change" to={props.change ?? action} fields={fields} />}
+          <LinkButton text="Cancel" to={props.cancel} />
         </div>
       </AppForm>
     </FormContext.Provider>
@@ -148,6 +120,50 @@ export const confirmPage = (c: PageContext, props: ConfirmPageProps, children?: 
     </>,
   );
 };
+
+/** Returns the routes of an action that is confirmed: the page that asks, and the handler of its form. */
+export const askRoutes = (path: string, ask: ShowForm, act: (c: PageContext) => Promise<string>, again = ask) =>
+  createDashboardRoutes()
+    .get(path, (c) => ask(c, c.req.query()))
+    .post(path, onSubmit(act, again));
+
+interface Steps {
+  /** Shows the form. */
+  readonly form: ShowForm;
+  /** Shows its effect, and asks. If it throws a rejection, the form is shown with it. */
+  readonly confirm: ShowForm;
+  /** Does what was confirmed, and returns the path of the next page. */
+  readonly act: (c: PageContext) => Promise<string>;
+}
+
+/** Returns the routes of a form whose effect is confirmed. */
+export function stepRoutes(path: string, { form, confirm, act }: Steps) {
+  const ask: ShowForm = async (c, fields, rejection) => {
+    const { result, rejection: rejected } = await catchRejection(async () => confirm(c, fields, rejection));
+    return result ?? form(c, fields, rejected);
+  };
+  return createDashboardRoutes()
+    .get(path, (c) => form(c, c.req.query()))
+    .get(`${path}/confirm`, (c) => ask(c, c.req.query()))
+    .post(
+      path,
+      onSubmit(act, (c, fields, rejection) => (rejection?.param === "sure" ? ask : form)(c, fields, rejection)),
+    );
+}
+
+/** Shows why an action of a user's page was rejected, with a link back. */
+export const backToUser =
+  (title: string): ShowForm =>
+  (c, { userId }, rejection) =>
+    page(
+      c,
+      { title, section: "users", rejection },
+      <p class="card">
+        <AppLink to="users" fields={{ userId }}>
+          Back to the user
+        </AppLink>
+      </p>,
+    );
 
 /** The field of a reason, which `requireReason` reads. */
 export const ReasonField = ({ name = "reason" }: { name?: string }) => (

@@ -10,7 +10,8 @@ import {
 } from "../webhooks/delivery-page.ts";
 import { type EndpointRow, requireEndpoint } from "../webhooks/endpoint.ts";
 import { replayMessages, resendMessage } from "../webhooks/resend.ts";
-import { Tag } from "./components.tsx";
+import { customColumn, fieldColumn } from "./columns.tsx";
+import { SubmitButton, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { type PageContext, parseForm, timeField } from "./form.ts";
 import { AppForm, FormCard } from "./form-card.tsx";
@@ -27,8 +28,8 @@ const RESEND_FORM = "resend";
 
 /** Returns the endpoint in the path. Throws `not_found`, also for an endpoint of the other mode. */
 export async function endpointInPath(c: PageContext): Promise<EndpointRow> {
-  const { appId, mode } = c.var.ctx.environment;
-  const row = await requireEndpoint(c.var.root, appId, c.req.param("webhookId") ?? "");
+  const { root, appId, mode } = c.var;
+  const row = await requireEndpoint(root, appId, c.req.param("webhookId") ?? "");
   if (row.mode !== mode) throw new PurserError("not_found", `There is no such endpoint in ${mode} mode.`);
   return row;
 }
@@ -75,7 +76,6 @@ const AttemptLines = ({ attempts }: Pick<Delivery, "attempts">) => {
 /** The messages that were sent to an endpoint, with every attempt, and the body that Purser sent. */
 export const deliveriesList = {
   file: "webhooks/:webhookId/deliveries",
-  label: "Deliveries",
   heading: "Deliveries",
   about: "Of the last 30 days. A delivery is a message with its attempts.",
   columns: [
@@ -115,27 +115,22 @@ export const deliveriesList = {
     },
     { name: "type", value: ({ type }) => type },
     { name: "timestamp", value: ({ timestamp }) => timestamp },
-    {
-      name: "status",
-      head: "Status",
-      cell: ({ status, nextAttemptAt }) => (
-        <>
-          <Tag kind={status}>{status}</Tag>
-          {nextAttemptAt !== null && (
-            <div class="soft">
-              next attempt <Time at={nextAttemptAt} />
-            </div>
-          )}
-        </>
-      ),
-      value: ({ status }) => status,
-    },
-    {
-      name: "attempts",
-      head: "Attempts, newest first",
-      cell: ({ attempts }) => <AttemptLines attempts={attempts} />,
-      value: ({ attempts }) => attempts.length,
-    },
+    fieldColumn("status", "Status", ({ status, nextAttemptAt }) => (
+      <>
+        <Tag kind={status}>{status}</Tag>
+        {nextAttemptAt !== null && (
+          <div class="soft">
+            next attempt <Time at={nextAttemptAt} />
+          </div>
+        )}
+      </>
+    )),
+    customColumn(
+      "attempts",
+      "Attempts, newest first",
+      ({ attempts }) => <AttemptLines attempts={attempts} />,
+      ({ attempts }) => attempts.length,
+    ),
     { name: "lastAttemptAt", value: ({ attempts }) => attempts.at(-1)?.at ?? null },
     { name: "lastStatus", value: ({ attempts }) => attempts.at(-1)?.status ?? null },
     { name: "nextAttemptAt", value: ({ nextAttemptAt }) => nextAttemptAt },
@@ -143,16 +138,14 @@ export const deliveriesList = {
       name: "resend",
       head: "",
       cell: ({ messageId }) => (
-        <button
-          type="submit"
+        <SubmitButton
+          text="Resend"
+          kind="small"
           form={RESEND_FORM}
-          class="quiet small"
           name="messageId"
           value={messageId}
-          aria-label={`Resend ${messageId}`}
-        >
-          Resend
-        </button>
+          label={`Resend ${messageId}`}
+        />
       ),
     },
   ],
@@ -180,9 +173,7 @@ export const deliveriesList = {
             <button type="button" class="quiet small js" data-tick>
               Select all
             </button>{" "}
-            <button type="submit" class="quiet small">
-              Resend selected
-            </button>
+            <SubmitButton text="Resend selected" kind="small" />
           </p>
         )}
       </AppForm>
@@ -211,12 +202,12 @@ export const resend: EndpointAction = async (c, row) => {
   const ids = messageId === undefined ? ticked.slice(0, LIST_PAGE_ROWS) : [messageId];
   if (ids.length === 0) throw invalid("messageId", "Nothing was sent: tick the messages to resend.");
   for (const id of ids) await resendMessage(await repeatable(c, `\n${id}`), row, id);
-  return `/${row.id}?notice=${ids.length === 1 ? "resent" : "resent-all"}`;
+  return `webhooks/${row.id}?notice=${ids.length === 1 ? "resent" : "resent-all"}`;
 };
 
 export const replayPeriod: EndpointAction = async (c, row) => {
   const { form } = c.var;
   const span = { from: timeField(form, "from"), to: timeField(form, "to") };
   await replayMessages(await repeatable(c), row, parseForm(replayInput, span));
-  return `/${row.id}?notice=replayed`;
+  return `webhooks/${row.id}?notice=replayed`;
 };

@@ -12,14 +12,15 @@ import {
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { AppLink, pathIn } from "./app-link.tsx";
-import { Facts, Table } from "./components.tsx";
-import { confirmPage } from "./confirm.tsx";
-import { Choice, Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
-import { AppForm } from "./form-card.tsx";
+import { AppLink } from "./app-link.tsx";
+import { Card, Facts, SubmitButton } from "./components.tsx";
+import { askRoutes, confirmPage } from "./confirm.tsx";
+import { Check, Choice, Field } from "./fields.tsx";
+import { type Form, type PageContext, parseForm, textField } from "./form.ts";
+import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
 import { amountText, queryString, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
+import { Table } from "./table.tsx";
 import { QuantityList } from "./unit-amount.tsx";
 
 const reasons = () => erasureReason.unwrap().options.map((reason) => [reason, reason.replaceAll("_", " ")] as const);
@@ -86,8 +87,7 @@ async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
       form,
       rejection,
       above: (
-        <section class="card">
-          <h2>What would be erased</h2>
+        <Card title="What would be erased">
           <p>
             {amountText(distinctIdCount)} {distinctIdCount === 1 ? "id" : "ids"}
             {distinctIdCount > distinctIds.length && `, of which these are the nearest`}:
@@ -101,7 +101,7 @@ async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
             ))}
           </ul>
           <CountsTable counts={counts} />
-        </section>
+        </Card>
       ),
     },
     <>
@@ -110,16 +110,12 @@ async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
         erased, unless you block it too.
       </p>
       {blockable.map(([index, id]) => (
-        <label>
-          <input type="checkbox" name={blockField(index)} value="yes" checked={form[blockField(index)] === "yes"} />{" "}
+        <Check name={blockField(index)}>
           Block <code>{id}</code> too
-        </label>
+        </Check>
       ))}
       <Choice label="Reason (kept in the receipt)" name="reason" options={[["", "none"], ...reasons()]} />
-      <label>
-        <input type="checkbox" name="keepConsent" value="yes" checked={form.keepConsent === "yes"} /> Keep the consent
-        log, under a keyed hash in place of each id
-      </label>
+      <Check name="keepConsent">Keep the consent log, under a keyed hash in place of each id</Check>
       <Field label={`Type the id to confirm: ${distinctId}`} name="confirmation" required />
     </>,
   );
@@ -161,9 +157,7 @@ async function receiptPage(c: PageContext, erasureId: string, rejection?: Purser
       )}
       {!isRunning && receipt.liftedAt === null && (
         <AppForm action={`people/erasures/${erasureId}/lift`} class="card" fields={{ erasureId }}>
-          <button type="submit" class="quiet">
-            Lift
-          </button>
+          <SubmitButton text="Lift" kind="quiet" />
         </AppForm>
       )}
     </>,
@@ -203,30 +197,32 @@ function blockedIds(form: Form): { readonly blockIds?: unknown[] } {
   return blockIds.length === 0 ? {} : { blockIds };
 }
 
-export const eraseRoutes = createDashboardRoutes()
-  .get("/people/erase", (c) => eraseForm(c, c.req.query()))
-  .post("/people/erase", async (c) => {
-    const { form } = c.var;
-    const done = await catchRejection(async () => {
-      const input = parseForm(erasePersonInput, {
-        distinctId: form.distinctId,
-        ...(form.shown === undefined ? { distinctIds: shownIds(form), ...blockedIds(form) } : {}),
-        keepConsent: form.keepConsent === "yes",
-        reason: textField(form, "reason"),
-      });
-      if (form.confirmation !== input.distinctId) {
-        throw invalid("confirmation", "Nothing was erased: type the id exactly as it is shown.");
-      }
-      const shown = form.shown === undefined ? {} : await requireShown(c.var.ctx, input, form.shown);
-      return erasePerson(c.var.ctx, { ...input, ...shown });
-    });
-    if (done.rejection !== undefined) return eraseForm(c, form, done.rejection);
-    return c.redirect(pathIn(c, `people/erasures/${done.result.output.erasureId}`), 303);
-  })
-  .get("/people/erasures/:erasureId", (c) => receiptPage(c, c.req.param("erasureId")))
-  .post("/people/erasures/:erasureId/lift", async (c) => {
-    const erasureId = c.req.param("erasureId");
-    const done = await catchRejection(() => liftErasure(c.var.ctx, erasureId));
-    if (done.rejection !== undefined) return receiptPage(c, erasureId, done.rejection);
-    return c.redirect(pathIn(c, `people/erasures/${erasureId}`), 303);
+async function erase(c: PageContext) {
+  const { ctx, form } = c.var;
+  const input = parseForm(erasePersonInput, {
+    distinctId: form.distinctId,
+    ...(form.shown === undefined ? { distinctIds: shownIds(form), ...blockedIds(form) } : {}),
+    keepConsent: form.keepConsent === "yes",
+    reason: textField(form, "reason"),
   });
+  if (form.confirmation !== input.distinctId) {
+    throw invalid("confirmation", "Nothing was erased: type the id exactly as it is shown.");
+  }
+  const shown = form.shown === undefined ? {} : await requireShown(ctx, input, form.shown);
+  const { output } = await erasePerson(ctx, { ...input, ...shown });
+  return receiptPath(output.erasureId ?? "");
+}
+
+async function lift(c: PageContext) {
+  const erasureId = c.req.param("erasureId") ?? "";
+  await liftErasure(c.var.ctx, erasureId);
+  return receiptPath(erasureId);
+}
+
+const receiptPath = (erasureId: string): string => `people/erasures/${erasureId}`;
+
+const showReceipt: ShowForm = (c, _form, rejection) => receiptPage(c, c.req.param("erasureId") ?? "", rejection);
+
+export const eraseRoutes = askRoutes("/people/erase", eraseForm, erase)
+  .get("/people/erasures/:erasureId", (c) => showReceipt(c, {}))
+  .post("/people/erasures/:erasureId/lift", onSubmit(lift, showReceipt));

@@ -1,16 +1,26 @@
 import { readUsageEvent } from "../books/usage/describe-events.ts";
-import { readReservation } from "../books/usage/read-reservation.ts";
+import { type ReservationOutput, readReservation } from "../books/usage/read-reservation.ts";
 import { previewRelease, releaseReservation } from "../books/usage/release.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { AppLink } from "./app-link.tsx";
-import { Facts, numberHead, type ShownFact, Table, Tag } from "./components.tsx";
-import { confirmPage, redirectAfter } from "./confirm.tsx";
-import { createDashboardRoutes, type Form, type PageContext } from "./form.ts";
+import { AppLink, LinkButton } from "./app-link.tsx";
+import { balanceColumn, quantityColumn } from "./columns.tsx";
+import { Facts, type ShownFact, Tag } from "./components.tsx";
+import { askRoutes, confirmPage } from "./confirm.tsx";
+import type { Form, PageContext } from "./form.ts";
 import { quantitiesText, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
-import { BalanceLink, EventLink, ReservationLink, releasePath, UserLink, userPath } from "./links.tsx";
-import { BareAmount, BeforeAfter, CostAmount, QuantityList, UnitAmount } from "./unit-amount.tsx";
+import { EventLink, ReservationLink, releasePath, toUser, UserLink, userPath } from "./links.tsx";
+import { type ListColumn, RowsTable } from "./list.tsx";
+import { BeforeAfter, CostAmount, QuantityList } from "./unit-amount.tsx";
+
+type EventOfPage = Awaited<ReturnType<typeof readUsageEvent>>;
+
+const DEBIT_COLUMNS: readonly ListColumn<EventOfPage["debits"][number]>[] = [
+  balanceColumn,
+  quantityColumn("amount", "Amount", ({ amount, unit }) => [amount, unit]),
+  quantityColumn("remaining", "Remaining afterwards", ({ remaining, unit }) => [remaining, unit]),
+];
 
 /** Shows a usage event: the quantities, and who paid. */
 async function eventPage(c: PageContext, eventId: string) {
@@ -39,24 +49,15 @@ async function eventPage(c: PageContext, eventId: string) {
         ]}
       />
       <h3>Debits</h3>
-      <Table
-        label="Debits"
-        csv="debits"
-        head={["Balance", numberHead("Amount"), "Remaining afterwards"]}
-        empty="No debits."
-        rows={event.debits.map((debit) => [
-          <BalanceLink id={debit.balanceId} />,
-          <span class="num">
-            <UnitAmount of={debit.amount} unit={debit.unit} />
-          </span>,
-          <span class="num">
-            <BareAmount of={debit.remaining} unit={debit.unit} />
-          </span>,
-        ])}
-      />
+      <RowsTable label="Debits" csv="debits" columns={DEBIT_COLUMNS} rows={event.debits} empty="No debits." />
     </section>,
   );
 }
+
+const HOLD_COLUMNS: readonly ListColumn<ReservationOutput["holds"][number]>[] = [
+  balanceColumn,
+  quantityColumn("amount", "Amount", ({ amount, unit }) => [amount, unit]),
+];
 
 /** Shows a reservation and the amounts that it holds. */
 async function reservationPage(c: PageContext, reservationId: string, rejection?: PurserError) {
@@ -92,24 +93,11 @@ async function reservationPage(c: PageContext, reservationId: string, rejection?
           ]}
         />
         <h3>Holds</h3>
-        <Table
-          label="Holds"
-          csv="holds"
-          head={["Balance", numberHead("Amount")]}
-          empty="No holds."
-          rows={reservation.holds.map((hold) => [
-            <BalanceLink id={hold.balanceId} />,
-            <span class="num">
-              <UnitAmount of={hold.amount} unit={hold.unit} />
-            </span>,
-          ])}
-        />
+        <RowsTable label="Holds" csv="holds" columns={HOLD_COLUMNS} rows={reservation.holds} empty="No holds." />
       </section>
       {reservation.status === "open" && (
         <p>
-          <AppLink class="button quiet" to={releasePath(reservation)}>
-            Release reservation
-          </AppLink>
+          <LinkButton text="Release reservation" to={releasePath(reservation)} />
         </p>
       )}
     </>,
@@ -147,17 +135,16 @@ async function releasePage(c: PageContext, form: Form, rejection?: PurserError) 
   );
 }
 
-export const eventPages = createDashboardRoutes()
+async function release(c: PageContext) {
+  await callVerb(c, (ctx) => releaseReservation(ctx, c.var.form.reservationId ?? ""));
+  return toUser(c.var.form, "released");
+}
+
+export const eventPages = askRoutes(
+  "/users/reservation/release",
+  releasePage,
+  release,
+  (c, { reservationId = "" }, rejection) => reservationPage(c, reservationId, rejection),
+)
   .get("/users/event", (c) => eventPage(c, c.req.query("eventId") ?? ""))
-  .get("/users/reservation", (c) => reservationPage(c, c.req.query("reservationId") ?? ""))
-  .get("/users/reservation/release", (c) => releasePage(c, c.req.query()))
-  .post("/users/reservation/release", (c) =>
-    redirectAfter(
-      c,
-      async () => {
-        await callVerb(c, (ctx) => releaseReservation(ctx, c.var.form.reservationId ?? ""));
-        return "released";
-      },
-      (rejection) => reservationPage(c, c.var.form.reservationId ?? "", rejection),
-    ),
-  );
+  .get("/users/reservation", (c) => reservationPage(c, c.req.query("reservationId") ?? ""));

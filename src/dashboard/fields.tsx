@@ -1,4 +1,4 @@
-import { createContext, useContext } from "hono/jsx";
+import { type Child, createContext, useContext } from "hono/jsx";
 import type * as z from "zod";
 import type { PurserError } from "../errors.ts";
 import { nextId } from "./components.tsx";
@@ -171,6 +171,16 @@ export const LongText = (props: Rejectable & { value?: string | undefined; requi
         {value ?? ""}
       </textarea>
     </div>
+  );
+};
+
+/** Shows a box to tick. Its value is `yes`. */
+export const Check = ({ name, children }: { name: string; children: Child }) => {
+  const { form } = useContext(FormContext);
+  return (
+    <label>
+      <input type="checkbox" name={name} value="yes" checked={form[name] === "yes"} /> {children}
+    </label>
   );
 };
 

@@ -16,6 +16,8 @@ import { type MoneyDay, readMoneyDays } from "../payments/money-days.ts";
 import { AppLink } from "./app-link.tsx";
 import {
   balanceColumn,
+  customColumn,
+  fieldColumn,
   moneyColumn,
   remainingColumn,
   shownColumn,
@@ -23,13 +25,14 @@ import {
   timeColumn,
   userColumn,
 } from "./columns.tsx";
-import { Empty, numberHead } from "./components.tsx";
+import { Empty } from "./components.tsx";
 import { createDashboardRoutes, type Form, type PageContext, textField, timeField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { EventLink, PersonLink, ReservationLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import { packChoices } from "./packs.tsx";
 import { listHandlers } from "./resource.tsx";
+import { numberHead } from "./table.tsx";
 import { UnitChange } from "./unit-amount.tsx";
 
 interface FigureFilters {
@@ -106,10 +109,10 @@ const entriesFigure = (kind: EntriesOf, title: string, about = "") =>
     about: `${about}${ABOUT_ENTRIES}`,
     hasUnits: true,
     columns: [
-      {
-        name: "occurredAt",
-        head: "When",
-        cell: ({ occurredAtMs, userId, balanceId }) => {
+      customColumn(
+        "occurredAt",
+        "When",
+        ({ occurredAtMs, userId, balanceId }) => {
           const reason = { refunded: "admin_adjust", granted: "grant", spent: "event_committed" }[kind];
           const day = dateOf(occurredAtMs);
           return (
@@ -118,8 +121,8 @@ const entriesFigure = (kind: EntriesOf, title: string, about = "") =>
             </AppLink>
           );
         },
-        value: ({ occurredAtMs }) => iso(occurredAtMs),
-      },
+        ({ occurredAtMs }) => iso(occurredAtMs),
+      ),
       userColumn("userId", "User"),
       {
         name: "change",
@@ -134,17 +137,12 @@ const entriesFigure = (kind: EntriesOf, title: string, about = "") =>
       },
       packColumn,
       balanceColumn,
-      {
-        name: "note",
-        head: "Source",
-        cell: ({ eventId, reservationId, note }) => (
-          <>
-            {eventId !== null && <EventLink id={eventId} />}{" "}
-            {reservationId !== null && <ReservationLink id={reservationId} />} {note}
-          </>
-        ),
-        value: ({ note }) => note,
-      },
+      fieldColumn("note", "Source", ({ eventId, reservationId, note }) => (
+        <>
+          {eventId !== null && <EventLink id={eventId} />}{" "}
+          {reservationId !== null && <ReservationLink id={reservationId} />} {note}
+        </>
+      )),
     ],
     read: async (c, filters, cursor) => {
       const { entries, nextCursor } = await findEntries(c.var.ctx, kind, filters, cursor);
@@ -152,12 +150,11 @@ const entriesFigure = (kind: EntriesOf, title: string, about = "") =>
     },
   });
 
-const packColumn: ListColumn<{ packId: string; packName: string | null }> = {
-  name: "packName",
-  head: "Pack",
-  cell: ({ packId, packName }) => <AppLink to={`packs/${encodeURIComponent(packId)}`}>{packName ?? packId}</AppLink>,
-  value: ({ packName }) => packName,
-};
+const packColumn: ListColumn<{ packId: string; packName: string | null }> = fieldColumn(
+  "packName",
+  "Pack",
+  ({ packId, packName }) => <AppLink to={`packs/${encodeURIComponent(packId)}`}>{packName ?? packId}</AppLink>,
+);
 
 const expiriesFigure = (includeSpent: boolean, title: string, about: string) =>
   figure<Awaited<ReturnType<typeof listExpiries>>["balances"][number]>({
@@ -187,12 +184,7 @@ const linksFigure = (action: "minted" | "opened", title: string) =>
       `The audit of exports, by distinct id, which is exact. A page searches ${amountText(SEARCHED_LINKS_MAX)} of its rows. Where a person was erased, the id is a hash.`,
     columns: [
       timeColumn("occurredAt", "When"),
-      {
-        name: "distinctId",
-        head: "Distinct id",
-        cell: ({ distinctId }) => <PersonLink id={distinctId} />,
-        value: ({ distinctId }) => distinctId,
-      },
+      fieldColumn("distinctId", "Distinct id", ({ distinctId }) => <PersonLink id={distinctId} />),
       shownColumn("link", "Link", ({ tokenHash }) => tokenHash.slice(0, 8)),
       shownColumn("by", "By", ({ keyId }) => (action === "minted" ? (keyId ?? "dashboard") : "link holder")),
     ],

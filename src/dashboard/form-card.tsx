@@ -1,8 +1,9 @@
 import type { Child } from "hono/jsx";
-import type { PurserError } from "../errors.ts";
+import { invalid, type PurserError } from "../errors.ts";
 import { pathIn } from "./app-link.tsx";
+import { SubmitButton } from "./components.tsx";
 import { type FilledForm, FormContext, Hidden } from "./fields.tsx";
-import { catchRejection, type PageContext, useRequest } from "./form.ts";
+import { catchRejection, type Form, type PageContext, useRequest } from "./form.ts";
 import { FormToken } from "./layout.tsx";
 
 interface AppFormProps {
@@ -59,20 +60,15 @@ export const FormCard = (props: FormCardProps) => {
   const { title, about, button, beside, once, fields = {}, children, rejection, schema, form, ...own } = props;
   const c = useRequest();
   const typed = form ?? c.var.form ?? {};
-  const isRepeat = once === true && typed.nonce !== undefined;
+  const nonce = once === true ? { nonce: typed.nonce ?? c.var.root.newId("") } : {};
   return (
     <FormContext.Provider value={{ form: typed, rejection, schema }}>
-      <AppForm
-        {...own}
-        class="card"
-        once={once === true && !isRepeat}
-        fields={{ ...fields, ...(isRepeat ? { nonce: typed.nonce ?? "" } : {}) }}
-      >
+      <AppForm {...own} class="card" fields={{ ...fields, ...nonce }}>
         {title !== undefined && <h2>{title}</h2>}
         {about !== undefined && <p class="soft">{about}</p>}
         <div class="row">
           {children}
-          {button !== undefined && <button type="submit">{button}</button>}
+          {button !== undefined && <SubmitButton text={button} />}
           {beside}
         </div>
       </AppForm>
@@ -80,16 +76,25 @@ export const FormCard = (props: FormCardProps) => {
   );
 };
 
-/** The page after a form, and the page of a rejected form. */
-interface Answers<T> {
-  /** The path within the application, or from the root. */
-  readonly to: string | ((result: T) => string | Promise<string>);
-  readonly again: (rejection: PurserError) => Response | Promise<Response>;
+/** Throws unless the form has an answer to its confirmation's warnings. */
+export function assertSure(form: Form): void {
+  if (form.asked === "yes" && form.sure !== "yes") {
+    throw invalid("sure", "Nothing was changed: tick the box to confirm.");
+  }
 }
 
-/** Does what a form asks for, then redirects. If it is rejected, shows the form's page again with the rejection. */
-export async function submit<T>(c: PageContext, work: () => Promise<T>, { to, again }: Answers<T>) {
-  const done = await catchRejection(work);
-  if (done.rejection !== undefined) return again(done.rejection);
-  return c.redirect(pathIn(c, typeof to === "string" ? to : await to(done.result)), 303);
-}
+/** Shows the page of a form, as it was typed, with its rejection. */
+export type ShowForm = (c: PageContext, form: Form, rejection?: PurserError) => Response | Promise<Response>;
+
+/**
+ * Returns the handler of a form. `act` does what the form asks for, and returns the path of the next page. If it is rejected,
+ * `again` shows the form's page with the rejection.
+ */
+export const onSubmit = (act: (c: PageContext) => Promise<string>, again: ShowForm) => async (c: PageContext) => {
+  const { form } = c.var;
+  const done = await catchRejection(async () => {
+    assertSure(form);
+    return act(c);
+  });
+  return done.rejection === undefined ? c.redirect(pathIn(c, done.result), 303) : again(c, form, done.rejection);
+};

@@ -5,7 +5,7 @@ import { assert, invalid, type PurserError, rejectionIn } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { rejectionOfIssues } from "../http/issue-text.ts";
 import { exactNumber } from "../lib/json.ts";
-import type { TenantCtx } from "../runtime.ts";
+import type { Mode, TenantCtx } from "../runtime.ts";
 import type { ShownUnits } from "./unit-amount.tsx";
 
 export type Form = Readonly<Record<string, string>>;
@@ -39,6 +39,30 @@ export function timeField(form: Form, name: string): string | undefined {
   const text = textField(form, name);
   if (text === undefined) return undefined;
   return /^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T00:00:00Z` : `${text}Z`;
+}
+
+type FormRow<Name extends string> = { readonly at: string } & { readonly [Each in Name]: string };
+
+/**
+ * Reads the rows of a list whose fields are named `rules.3.event`, in the order of their numbers: removed rows leave gaps. `at` is
+ * the beginning of a row's names, such as `rules.3`.
+ */
+export function readFormRows<Name extends string>(
+  form: Form,
+  list: string,
+  names: readonly Name[],
+): readonly FormRow<Name>[] {
+  const numbers = Object.keys(form).flatMap((name) =>
+    name.startsWith(`${list}.`) ? (/^\d{1,6}(?=\.)/.exec(name.slice(list.length + 1)) ?? []).map(Number) : [],
+  );
+  return [...new Set(numbers)]
+    .sort((a, b) => a - b)
+    .map((number) => {
+      const at = `${list}.${number}`;
+      const texts = names.map((name) => [name, form[`${at}.${name}`] ?? ""]);
+      // Each name has its text.
+      return { at, ...Object.fromEntries(texts) } as FormRow<Name>;
+    });
 }
 
 /** Reads a value with the API's own schema. Throws the rejection that the API would return. */
@@ -78,6 +102,8 @@ export interface DashboardEnv {
   Variables: AppEnv["Variables"] & {
     session: FormSession;
     ctx: TenantCtx;
+    appId: string;
+    mode: Mode;
     appName: string;
     units: ShownUnits;
     /** The submitted form, set by `requireSignIn`. Empty for a GET. */

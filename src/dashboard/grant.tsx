@@ -8,22 +8,13 @@ import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { AppLink } from "./app-link.tsx";
 import type { ShownFact } from "./components.tsx";
-import { confirmPage, ReasonField, redirectAfter, requireReason, warnAboutAmount, warnAboutId } from "./confirm.tsx";
+import { confirmPage, ReasonField, requireReason, stepRoutes, warnAboutAmount, warnAboutId } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
-import {
-  catchRejection,
-  createDashboardRoutes,
-  type Form,
-  numberField,
-  type PageContext,
-  parseForm,
-  textField,
-  timeField,
-} from "./form.ts";
+import { type Form, numberField, type PageContext, parseForm, textField, timeField } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
-import { userPath } from "./links.tsx";
+import { toUser, userPath } from "./links.tsx";
 import { SHOWN_PACKS_MAX } from "./packs.tsx";
 import { AmountList, BeforeAfter, UnitsContext, unitText } from "./unit-amount.tsx";
 
@@ -68,7 +59,6 @@ export const PackFields = ({ packs, quantityHint = "only for packs without items
 };
 
 async function grantForm(c: PageContext, form: Form, rejection?: PurserError) {
-  const { root } = c.var;
   const offered = await listOfferedPacks(c);
   if (offered.length === 0 && rejection === undefined) return noPacksPage(c);
   return page(
@@ -81,7 +71,7 @@ async function grantForm(c: PageContext, form: Form, rejection?: PurserError) {
       rejection={rejection}
       schema={grantInput}
       // Submitting the same confirmation twice grants once.
-      fields={{ ref: form.ref ?? root.newId("dashboard:") }}
+      fields={{ ref: form.ref ?? c.var.root.newId("dashboard:") }}
       button="Continue"
     >
       <GrantFields packs={offered} />
@@ -124,19 +114,14 @@ function readGrant(form: Form) {
   });
 }
 
-async function confirmGrant(c: PageContext, form: Form, refused?: PurserError) {
+async function confirmGrant(c: PageContext, form: Form, rejection?: PurserError) {
   const { ctx, root } = c.var;
-  const read = await catchRejection(async () => {
-    const input = readGrant(form);
-    const [plan, totals, warnings] = await Promise.all([
-      previewGrant(ctx, input),
-      readUserTotals(ctx, input.userId),
-      warnAboutId(ctx, input.userId),
-    ]);
-    return { plan, totals, warnings };
-  });
-  if (read.result === undefined) return grantForm(c, form, read.rejection);
-  const { plan, totals, warnings } = read.result;
+  const input = readGrant(form);
+  const [plan, totals, warnings] = await Promise.all([
+    previewGrant(ctx, input),
+    readUserTotals(ctx, input.userId),
+    warnAboutId(ctx, input.userId),
+  ]);
   return confirmPage(c, {
     title: "Confirm grant",
     action: "users/grant",
@@ -144,7 +129,7 @@ async function confirmGrant(c: PageContext, form: Form, refused?: PurserError) {
     button: "Grant credits",
     cancel: userPath(form.userId),
     warnings: [...warnings, ...plan.amounts.flatMap((each) => warnAboutAmount(each.unit, each.amount))],
-    rejection: refused,
+    rejection,
     facts: [
       ["User", form.userId],
       ...(plan.isReplay
@@ -158,17 +143,12 @@ async function confirmGrant(c: PageContext, form: Form, refused?: PurserError) {
   });
 }
 
-export const grantRoutes = createDashboardRoutes()
-  .get("/users/grant", (c) => grantForm(c, c.req.query()))
-  .get("/users/grant/confirm", (c) => confirmGrant(c, c.req.query()))
-  .post("/users/grant", (c) =>
-    redirectAfter(
-      c,
-      async () =>
-        (await callVerb(c, (ctx) => grantPack(ctx, readGrant(c.var.form)))).replayed ? "granted-before" : "granted",
-      (rejection) => (rejection.param === "sure" ? confirmGrant : grantForm)(c, c.var.form, rejection),
-    ),
-  );
+async function submitGrant(c: PageContext) {
+  const { replayed } = await callVerb(c, (ctx) => grantPack(ctx, readGrant(c.var.form)));
+  return toUser(c.var.form, replayed ? "granted-before" : "granted");
+}
+
+export const grantRoutes = stepRoutes("/users/grant", { form: grantForm, confirm: confirmGrant, act: submitGrant });
 
 interface IssuedProps {
   readonly plan: Omit<Awaited<ReturnType<typeof previewGrant>>, "isReplay">;

@@ -5,13 +5,13 @@ import { readEndUserAuth, readEndUserSecret, setEndUserAuth, type TokenTest, tes
 import { type CreateKeyOutput, createKey, type KeyOutput, listKeys, readKeyOfApp, revokeKey } from "../catalog/keys.ts";
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
-import { AppLink } from "./app-link.tsx";
-import { codeColumn, textColumn, timeColumn } from "./columns.tsx";
-import { CopyBox, Facts, Id, Tag } from "./components.tsx";
-import { confirmPage } from "./confirm.tsx";
+import { LinkButton } from "./app-link.tsx";
+import { codeColumn, fieldColumn, textColumn, timeColumn } from "./columns.tsx";
+import { Facts, Id, SecretCard, Tag } from "./components.tsx";
+import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
+import { FormCard, onSubmit, type ShowForm } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
@@ -32,40 +32,29 @@ const keysList: Resource<ListedKey> = {
   title: "Application and keys",
   section: "keys",
   label: "Keys",
-  about: (c) => `The keys of ${c.var.ctx.environment.mode} mode.`,
+  about: (c) => `The keys of ${c.var.mode} mode.`,
   columns: [
     codeColumn("hint", "Key"),
     textColumn("kind", "Kind"),
     textColumn("name", "Name"),
     timeColumn("createdAt", "Created"),
     textColumn("creator", "By"),
-    {
-      name: "lastUsedOn",
-      head: "Last used",
-      cell: ({ lastUsedOn }) => <span class="num">{lastUsedOn ?? "not yet"}</span>,
-      value: ({ lastUsedOn }) => lastUsedOn,
-    },
-    {
-      name: "revokedAt",
-      head: "Status",
-      cell: ({ keyId, hint, revokedAt }) =>
-        revokedAt === null ? (
-          <AppLink class="button quiet danger small" to="keys/confirm" fields={{ keyId }} aria-label={`Revoke ${hint}`}>
-            Revoke
-          </AppLink>
-        ) : (
-          <Tag kind="revoked">revoked {timeText(revokedAt)}</Tag>
-        ),
-      value: ({ revokedAt }) => revokedAt,
-    },
+    fieldColumn("lastUsedOn", "Last used", ({ lastUsedOn }) => <span class="num">{lastUsedOn ?? "not yet"}</span>),
+    fieldColumn("revokedAt", "Status", ({ keyId, hint, revokedAt }) =>
+      revokedAt === null ? (
+        <LinkButton text="Revoke" kind="small danger" to="keys/revoke" fields={{ keyId }} label={`Revoke ${hint}`} />
+      ) : (
+        <Tag kind="revoked">revoked {timeText(revokedAt)}</Tag>
+      ),
+    ),
   ],
   read: (c) => {
-    const { appId, mode } = c.var.ctx.environment;
+    const { root, appId, mode } = c.var;
     return async (page) => {
-      const { keys, nextCursor } = await listKeys(c.var.root, appId, page, mode);
+      const { keys, nextCursor } = await listKeys(root, appId, page, mode);
       const ids = keys.map(({ keyId }) => keyId);
-      const entries = await listAuditOfTarget(c.var.root, appId, ids, "key.created");
-      const creators = new Map((await nameActors(c.var.root)(entries)).map(({ target, by }) => [target, by]));
+      const entries = await listAuditOfTarget(root, appId, ids, "key.created");
+      const creators = new Map((await nameActors(root)(entries)).map(({ target, by }) => [target, by]));
       return { rows: keys.map((key) => ({ ...key, creator: creators.get(key.keyId) ?? "" })), nextCursor };
     };
   },
@@ -80,18 +69,12 @@ const keysList: Resource<ListedKey> = {
 };
 
 async function keysPage(c: PageContext, { form = {}, test, rejection }: KeysPageOptions = {}) {
-  const { appId, mode } = c.var.ctx.environment;
-  const { setting } = await readEndUserAuth(c.var.root, appId, mode);
+  const { root, appId, mode } = c.var;
+  const { setting } = await readEndUserAuth(root, appId, mode);
   const created = await takeOnce<CreateKeyOutput>(c, "key");
   const above = () => (
     <>
-      {created !== null && (
-        <section class="card">
-          <h2>New key</h2>
-          <p>Copy it now: it is not shown again.</p>
-          <CopyBox label={`${created.kind} key, ${created.mode} mode`} value={created.key} />
-        </section>
-      )}
+      <SecretCard title="New key" label={`${created?.kind} key, ${created?.mode} mode`} secret={created?.key} />
       <section class="card">
         <Facts
           of={[
@@ -135,8 +118,7 @@ const databaseOf = ({ var: { ctx, root } }: PageContext) =>
 
 /** Returns the setting of the form. An empty secret field keeps the stored secret. */
 async function readSetting(c: PageContext) {
-  const { appId, mode } = c.var.ctx.environment;
-  const { form, root } = c.var;
+  const { form, root, appId, mode } = c.var;
   const keeps = form.type === "hs256" && (form.secret ?? "") === "";
   const stored = keeps ? await readEndUserSecret(root, appId, mode) : null;
   return parseForm(setEndUserAuthInput, {
@@ -146,16 +128,15 @@ async function readSetting(c: PageContext) {
 }
 
 /** Asks for confirmation before a key is revoked, and says whether it is in use. */
-async function confirmRevoke(c: PageContext) {
-  const key = await readKeyOfApp(c.var.root, c.var.ctx.environment.appId, c.req.query("keyId") ?? "");
+async function askRevokeKey(c: PageContext, { keyId = "" }: Form) {
+  const key = await readKeyOfApp(c.var.root, c.var.appId, keyId);
   if (key.revokedAt !== null) {
     return page(c, { title: "Revoke key", section: "keys" }, <p class="card">This key is already revoked.</p>);
   }
   return confirmPage(
     c,
     {
-      action: "keys/revoke",
-      fields: { keyId: key.keyId },
+      fields: { keyId },
       button: "Revoke key",
       cancel: "keys",
       isDangerous: true,
@@ -175,39 +156,42 @@ async function confirmRevoke(c: PageContext) {
   );
 }
 
+const showKeys: ShowForm = (c, form, rejection) => keysPage(c, { form, rejection });
+
 export const keysRoutes = createDashboardRoutes()
   .get("/keys", (c) => keysPage(c))
   .route("/", listRoutes(keysList))
-  .post("/keys", (c) => {
-    const { form, admin } = c.var;
-    const { appId, mode } = c.var.ctx.environment;
-    const create = async () => {
+  .post(
+    "/keys",
+    onSubmit(async (c) => {
+      const { form, admin, appId, mode } = c.var;
       const input = parseForm(createKeyInput, { kind: form.kind, mode, name: textField(form, "name") });
-      return createKey(admin, appId, input, await readRandom(c, form.nonce ?? admin.newId("")));
-    };
-    return submit(c, create, {
-      to: async (created) => {
-        await keepOnce(c, "key", created);
-        return "keys?notice=created";
-      },
-      again: (rejection) => keysPage(c, { form, rejection }),
-    });
-  })
-  .get("/keys/confirm", confirmRevoke)
-  .post("/keys/revoke", (c) =>
-    submit(c, () => revokeKey(c.var.admin, c.var.ctx.environment.appId, c.var.form.keyId ?? ""), {
-      to: "keys?notice=revoked",
-      again: (rejection) => keysPage(c, { rejection }),
-    }),
+      const random = await readRandom(c, form.nonce ?? admin.newId(""));
+      await keepOnce(c, "key", await createKey(admin, appId, input, random));
+      return "keys?notice=created";
+    }, showKeys),
   )
-  .post("/end-user-auth", (c) =>
-    submit(c, async () => setEndUserAuth(c.var.admin, c.var.ctx.environment.appId, await readSetting(c)), {
-      to: "keys?notice=setting",
-      again: (rejection) => keysPage(c, { form: c.var.form, rejection }),
-    }),
+  .route(
+    "/",
+    askRoutes(
+      "/keys/revoke",
+      askRevokeKey,
+      async ({ var: { admin, appId, form } }) => {
+        await revokeKey(admin, appId, form.keyId ?? "");
+        return "keys?notice=revoked";
+      },
+      (c, _form, rejection) => keysPage(c, { rejection }),
+    ),
+  )
+  .post(
+    "/end-user-auth",
+    onSubmit(async (c) => {
+      await setEndUserAuth(c.var.admin, c.var.appId, await readSetting(c));
+      return "keys?notice=setting";
+    }, showKeys),
   )
   .post("/test-token", async (c) => {
-    const { appId, mode } = c.var.ctx.environment;
-    const token = (c.var.form.token ?? "").trim();
-    return keysPage(c, { form: { token }, test: await testUserToken(c.var.root, appId, mode, token) });
+    const { root, appId, mode, form } = c.var;
+    const token = (form.token ?? "").trim();
+    return keysPage(c, { form: { token }, test: await testUserToken(root, appId, mode, token) });
   });

@@ -3,12 +3,13 @@ import type { PurserError } from "../errors.ts";
 import { readLimits, setLimits } from "../people/limits/analytics-limits.ts";
 import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../people/limits/daily-limits.ts";
 import { Meter } from "./chart.tsx";
-import { numberHead, Table } from "./components.tsx";
+import { Card } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { createDashboardRoutes, numberField, type PageContext, parseForm } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
+import { FormCard, onSubmit } from "./form-card.tsx";
 import { amountText, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
+import { numberHead, Table } from "./table.tsx";
 
 const NAMES: Readonly<Record<ReachedLimit, string>> = {
   eventsADay: "Events a day",
@@ -23,8 +24,8 @@ const NAMES: Readonly<Record<ReachedLimit, string>> = {
 const LIMITS = Object.keys(analyticsDefaults) as AnalyticsLimit[];
 
 async function limitsPage(c: PageContext, rejection?: PurserError) {
-  const { appId, mode } = c.var.ctx.environment;
-  const { analytics, today, reached } = await readLimits(c.var.root, appId, mode);
+  const { root, appId, mode } = c.var;
+  const { analytics, today, reached } = await readLimits(root, appId, mode);
   const used: Readonly<Record<AnalyticsLimit, number>> = {
     eventsADay: today.events,
     bytesADay: today.bytes,
@@ -42,8 +43,7 @@ async function limitsPage(c: PageContext, rejection?: PurserError) {
     c,
     { title: "Limits", section: "limits", rejection, notice },
     <>
-      <section class="card">
-        <h2>Analytics today</h2>
+      <Card title="Analytics today">
         <p class="soft">
           Analytics that publishable keys sent on {today.day} (UTC). Secret keys are not counted. Above a daily limit
           nothing more is stored until midnight; above the limit of an id, no more events of that id.
@@ -66,9 +66,8 @@ async function limitsPage(c: PageContext, rejection?: PurserError) {
           ])}
           empty=""
         />
-      </section>
-      <section class="card">
-        <h2>Limits that were reached (last 30 days)</h2>
+      </Card>
+      <Card title="Limits that were reached (last 30 days)">
         {reached.length === 0 && <p class="soft">None.</p>}
         <ul>
           {reached.map(({ limit, at }) => (
@@ -77,7 +76,7 @@ async function limitsPage(c: PageContext, rejection?: PurserError) {
             </li>
           ))}
         </ul>
-      </section>
+      </Card>
       <FormCard
         action="limits"
         title="Set limits"
@@ -104,12 +103,15 @@ const shareText = (used: number, most: number): string =>
 
 export const limitsRoutes = createDashboardRoutes()
   .get("/limits", (c) => limitsPage(c))
-  .post("/limits", (c) => {
-    const { appId, mode } = c.var.ctx.environment;
-    const save = async () => {
-      const set = LIMITS.map((limit) => [limit, numberField(c.var.form, limit, `analytics.${limit}`)] as const);
-      const analytics = Object.fromEntries(set.filter(([, value]) => value !== undefined));
-      return setLimits(c.var.admin, appId, parseForm(setLimitsInput, { mode, analytics }));
-    };
-    return submit(c, save, { to: "limits?notice=set", again: (rejection) => limitsPage(c, rejection) });
-  });
+  .post(
+    "/limits",
+    onSubmit(
+      async ({ var: { admin, appId, mode, form } }) => {
+        const set = LIMITS.map((limit) => [limit, numberField(form, limit, `analytics.${limit}`)] as const);
+        const analytics = Object.fromEntries(set.filter(([, value]) => value !== undefined));
+        await setLimits(admin, appId, parseForm(setLimitsInput, { mode, analytics }));
+        return "limits?notice=set";
+      },
+      (c, _form, rejection) => limitsPage(c, rejection),
+    ),
+  );

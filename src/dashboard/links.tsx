@@ -2,7 +2,7 @@ import type { RejectionKind } from "../db/rejections.ts";
 import type { Mode } from "../runtime.ts";
 import { AppLink } from "./app-link.tsx";
 import { Id } from "./components.tsx";
-import { useRequest } from "./form.ts";
+import { type Form, useRequest } from "./form.ts";
 import { queryString } from "./format.tsx";
 import type { Identity } from "./identities.ts";
 
@@ -32,6 +32,9 @@ export const IdentityText = ({ identity }: { identity: Identity | null }) =>
   );
 
 export const userPath = (userId: string | undefined): string => `users${queryString({ userId })}`;
+
+/** Returns the page of the form's user, with a notice. */
+export const toUser = ({ userId }: Form, notice: string): string => `users${queryString({ userId, notice })}`;
 
 export const releasePath = ({ reservationId }: { readonly reservationId: string }): string =>
   `users/reservation/release${queryString({ reservationId })}`;

@@ -2,17 +2,18 @@ import type { Child } from "hono/jsx";
 import { invalid } from "../errors.ts";
 import { csvText } from "../lib/encoding.ts";
 import { numberValue } from "../lib/json.ts";
-import { type NumberHead, Pager, Table } from "./components.tsx";
+import { Pager } from "./components.tsx";
 import { type Form, type PageContext, textField } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
+import { type NumberHead, Table, type TableProps } from "./table.tsx";
 
 /**
  * This file shows a list in pages of 50 rows, sorts the whole list, and saves it as CSV. A list that nobody sorted is read page
  * by page; a sorted list and a CSV file have its first 10,000 rows.
  */
 
-type CellValue = string | number | null;
+export type CellValue = string | number | null;
 
 /** A column of a list: in the table, in the CSV file, or in both. */
 export interface ListColumn<Row> {
@@ -161,6 +162,23 @@ export async function csvFile<Row>(
     "content-disposition": `attachment; filename="${name}${isTruncated ? `-first-${rows.length}` : ""}.csv"`,
   });
 }
+
+interface RowsTableProps<Row> extends Omit<TableProps, "head" | "rows"> {
+  readonly columns: readonly ListColumn<Row>[];
+  readonly rows: readonly Row[];
+}
+
+/** Shows some rows as a table by the columns of a list. The script sorts it. */
+export const RowsTable = <Row,>({ columns, rows, ...table }: RowsTableProps<Row>) => {
+  const shown = columns.filter(({ head }) => head !== undefined);
+  return (
+    <Table
+      {...table}
+      head={shown.map(({ head = "" }) => head)}
+      rows={rows.map((row) => shown.map(({ cell }) => cell?.(row) ?? ""))}
+    />
+  );
+};
 
 interface ListTableProps<Row> {
   readonly label: string;

@@ -8,6 +8,7 @@ import { listErasures } from "../erasure/list-erasures.ts";
 import type { ErasureOutput } from "../erasure/receipt.ts";
 import { DAY_MS } from "../lib/time.ts";
 import {
+  customColumn,
   linkColumn,
   numberColumn,
   quantityColumn,
@@ -66,12 +67,12 @@ export const memberList = listRoutes<MembersOutput["members"][number], unknown>(
   columns: [
     userColumn("memberId", "Member"),
     numberColumn("events", "Events"),
-    {
-      name: "debited",
-      head: "Debited",
-      cell: ({ debited }) => <QuantityList of={debited} none="nothing" />,
-      value: ({ debited }) => quantitiesText(debited) || "nothing",
-    },
+    customColumn(
+      "debited",
+      "Debited",
+      ({ debited }) => <QuantityList of={debited} none="nothing" />,
+      ({ debited }) => quantitiesText(debited) || "nothing",
+    ),
     timeColumn("lastUsedAt", "Last use"),
   ],
   filters: [{ name: "userId" }],
@@ -96,10 +97,10 @@ export const erasureList = listRoutes<ErasureOutput, unknown>({
     linkColumn("erasureId", "Erasure", ({ erasureId }) => `people/erasures/${erasureId}`),
     timeColumn("startedAt", "Started"),
     timeColumn("completedAt", "Completed", "not yet"),
-    {
-      name: "status",
-      head: "Status",
-      cell: ({ status, liftedAt }) =>
+    customColumn(
+      "status",
+      "Status",
+      ({ status, liftedAt }) =>
         liftedAt === null ? (
           <Tag kind={status === "completed" ? "good" : "warn"}>{status}</Tag>
         ) : (
@@ -107,8 +108,8 @@ export const erasureList = listRoutes<ErasureOutput, unknown>({
             lifted <Time at={liftedAt} />
           </>
         ),
-      value: ({ status, liftedAt }) => (liftedAt === null ? status : "lifted"),
-    },
+      ({ status, liftedAt }) => (liftedAt === null ? status : "lifted"),
+    ),
     numberColumn("distinctIdCount", "Ids"),
     shownColumn("reason", "Reason", ({ reason }) => reason?.replaceAll("_", " ") ?? "none given"),
     textColumn("by", "By"),

@@ -2,10 +2,11 @@ import { type Child, useContext } from "hono/jsx";
 import { doubleOf } from "../books/amounts/amount.ts";
 import { FIGURE_SUMS_MAX, FIGURE_TOTALS_MAX, type UsageFigures } from "../books/usage/usage-figures.ts";
 import { DayChart } from "./chart.tsx";
-import { numberHead, Tabs } from "./components.tsx";
+import { Tabs } from "./components.tsx";
 import { createDashboardRoutes } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
 import { UserLink } from "./links.tsx";
+import { numberHead } from "./table.tsx";
 import { UnitsContext, unitText } from "./unit-amount.tsx";
 import { groupTab, LeftOut, type Used, usageDaysPage } from "./usage-days.tsx";
 

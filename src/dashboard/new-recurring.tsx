@@ -5,23 +5,14 @@ import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { iso, parseTimestamp } from "../lib/time.ts";
 import { fromLocalMs } from "../lib/time-zone.ts";
-import { confirmPage, redirectAfter, warnAboutId } from "./confirm.tsx";
+import { confirmPage, stepRoutes, warnAboutId } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
-import {
-  catchRejection,
-  createDashboardRoutes,
-  type Form,
-  numberField,
-  type PageContext,
-  parseForm,
-  textField,
-  timeField,
-} from "./form.ts";
+import { type Form, numberField, type PageContext, parseForm, textField, timeField } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { everyText } from "./format.tsx";
 import { GrantFields, listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
-import { RECURRING_PATH, userPath } from "./links.tsx";
+import { RECURRING_PATH, toUser, userPath } from "./links.tsx";
 
 async function newRecurringPage(c: PageContext, form: Form, rejection?: PurserError) {
   const packs = await listOfferedPacks(c);
@@ -77,13 +68,9 @@ function readRecurringInput(form: Form) {
   return { ...input, startsAt: startsAt?.atMs };
 }
 
-async function confirmRecurring(c: PageContext, form: Form, refused?: PurserError) {
-  const read = await catchRejection(async () => {
-    const input = readRecurringInput(form);
-    return { input, warnings: await warnAboutId(c.var.ctx, input.userId) };
-  });
-  if (read.result === undefined) return newRecurringPage(c, form, read.rejection);
-  const { input, warnings } = read.result;
+async function confirmRecurring(c: PageContext, form: Form, rejection?: PurserError) {
+  const input = readRecurringInput(form);
+  const warnings = await warnAboutId(c.var.ctx, input.userId);
   const packs = await listOfferedPacks(c);
   return confirmPage(
     c,
@@ -94,7 +81,7 @@ async function confirmRecurring(c: PageContext, form: Form, refused?: PurserErro
       button: "Create recurring grant",
       cancel: userPath(form.userId),
       warnings,
-      rejection: refused,
+      rejection,
       facts: [
         ["User", input.userId],
         ["Pack", packs.find(({ packId }) => packId === input.packId)?.packName ?? input.packId],
@@ -112,16 +99,13 @@ async function confirmRecurring(c: PageContext, form: Form, refused?: PurserErro
   );
 }
 
-export const newRecurringRoutes = createDashboardRoutes()
-  .get(`/${RECURRING_PATH}`, (c) => newRecurringPage(c, c.req.query()))
-  .get(`/${RECURRING_PATH}/confirm`, (c) => confirmRecurring(c, c.req.query()))
-  .post(`/${RECURRING_PATH}`, (c) =>
-    redirectAfter(
-      c,
-      async () => {
-        await callVerb(c, (ctx) => createRecurring(ctx, readRecurringInput(c.var.form)));
-        return "recurring";
-      },
-      (rejection) => (rejection.param === "sure" ? confirmRecurring : newRecurringPage)(c, c.var.form, rejection),
-    ),
-  );
+async function create(c: PageContext) {
+  await callVerb(c, (ctx) => createRecurring(ctx, readRecurringInput(c.var.form)));
+  return toUser(c.var.form, "recurring");
+}
+
+export const newRecurringRoutes = stepRoutes(`/${RECURRING_PATH}`, {
+  form: newRecurringPage,
+  confirm: confirmRecurring,
+  act: create,
+});

@@ -3,6 +3,7 @@ import { doubleOf, exactAmount, minorOfExact, UNITS, type Unit } from "../books/
 import type { StatementLineOutput } from "../books/statements/monthly-statements.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { AppLink } from "./app-link.tsx";
+import { SubmitButton } from "./components.tsx";
 import type { Business } from "./figures/read-business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
 import { useRequest } from "./form.ts";
@@ -180,9 +181,7 @@ export const ClosedMonth = ({ overview: { statement } }: OverviewProps) => {
       )}
       {statement?.month !== month && (
         <AppForm action="statements" fields={{ month }}>
-          <button type="submit" class="quiet">
-            Make the statement of {month}
-          </button>
+          <SubmitButton text={`Make the statement of ${month}`} kind="quiet" />
         </AppForm>
       )}
     </section>

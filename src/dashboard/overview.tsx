@@ -2,7 +2,7 @@ import { useContext } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
 import { AppLink } from "./app-link.tsx";
 import { DayChart, type Series } from "./chart.tsx";
-import { Amounts, numberHead, type Tab, Table, Tabs } from "./components.tsx";
+import { Amounts, Card, type Tab, Tabs } from "./components.tsx";
 import { AHEAD_DAYS } from "./figures/business.ts";
 import type { Figure, PackFigure } from "./figures/read.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
@@ -14,6 +14,7 @@ import { Attention } from "./overview-attention.tsx";
 import { ClosedMonth, Equation } from "./overview-equation.tsx";
 import { Headline } from "./overview-figures.tsx";
 import { inSpan, type OverviewProps, readOverview, spanOf, sumDayValues, type TwoSpans } from "./read-overview.ts";
+import { numberHead, Table } from "./table.tsx";
 import { UnitsContext, unitText } from "./unit-amount.tsx";
 
 const RANGES = [7, 30, 90] as const;
@@ -49,8 +50,7 @@ async function overviewPage(c: PageContext) {
 
 /** Shows what to do when there is nothing yet. */
 const FirstSteps = () => (
-  <section class="card" id="first-steps">
-    <h2>First steps</h2>
+  <Card title="First steps" id="first-steps">
     <ol class="steps">
       <li>
         <AppLink to="packs/new">Create a pack</AppLink>: what a grant issues, and what it pays for.
@@ -66,7 +66,7 @@ const FirstSteps = () => (
         Record usage by <code>POST /api/v1/usage/events</code>. <a href="/docs">The reference</a> has every call.
       </li>
     </ol>
-  </section>
+  </Card>
 );
 
 const Ranges = ({ days, isCompared }: { days: number; isCompared: boolean }) => {

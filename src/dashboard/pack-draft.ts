@@ -1,7 +1,7 @@
 import { ITEMS_MAX, PACK_RULES_MAX } from "../api/packs/pack-shapes.ts";
 import type { PackOutput } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";
-import { type Form, numberField, textField } from "./form.ts";
+import { type Form, numberField, readFormRows, textField } from "./form.ts";
 import { amountText } from "./format.tsx";
 
 /** A pack as the texts typed into the form, valid or not. */
@@ -61,71 +61,31 @@ export function makeDraft(pack: PackOutput): PackDraft {
   };
 }
 
-/** `items.{n}.{field}`, `items.{n}.rules.{n}.{field}` or `rules.{n}.{field}`. */
-const FIELD = /^(?:items\.(\d{1,6})\.)?(?:(rules)\.(\d{1,6})\.)?([A-Za-z]+)$/;
-
-interface Row {
-  readonly fields: Map<string, string>;
-  readonly rules: Map<number, Map<string, string>>;
-}
-
-/** Returns the rows of the form by their numbers: one for each item, and one for the pack, whose number is null. */
-function readRows(form: Form): ReadonlyMap<number | null, Row> {
-  const rows = new Map<number | null, Row>();
-  for (const [name, text] of Object.entries(form)) {
-    const [, item, rules, rule, field = ""] = FIELD.exec(name) ?? [];
-    const index = item === undefined ? null : Number(item);
-    const row: Row = rows.get(index) ?? { fields: new Map(), rules: new Map() };
-    rows.set(index, row);
-    if (rules === undefined) row.fields.set(field, text);
-    else row.rules.set(Number(rule), (row.rules.get(Number(rule)) ?? new Map()).set(field, text));
-  }
-  return rows;
-}
-
-/** Returns entries in the order of their numbers. Removed rows leave gaps. */
-const inOrder = <Entry>(rows: ReadonlyMap<number, Entry>): Entry[] =>
-  [...rows].sort(([a], [b]) => a - b).map(([, entry]) => entry);
-
 /** Returns the rules of one list, without its empty rows. */
-function readRules(row: Row | undefined): RuleDraft[] {
-  const rules = row === undefined ? [] : inOrder(row.rules);
-  const given = rules
-    .map((fields) => ({ event: fields.get("event") ?? "", model: fields.get("model") ?? "" }))
+function readRules(form: Form, list: string): RuleDraft[] {
+  const given = readFormRows(form, list, ["event", "model"])
+    .map(({ event, model }) => ({ event, model }))
     .filter((rule) => rule.event !== "" || rule.model !== "");
   if (given.length > PACK_RULES_MAX) throw invalid("rules", `must have at most ${PACK_RULES_MAX} rules`);
   return given;
 }
 
+const ITEM_FIELDS = ["packItemId", "amount", "unit", "priority", "remove"] as const;
+
 /** Reads the draft. Throws `invalid_request` for more items or rules than a pack may have. */
 export function readDraft(form: Form): PackDraft {
-  const rows = readRows(form);
-  const itemRows = new Map([...rows].flatMap(([index, row]) => (index === null ? [] : [[index, row] as const])));
-  const items = inOrder(itemRows).flatMap((row) => {
-    const field = (name: string) => row.fields.get(name) ?? "";
-    const item = {
-      packItemId: field("packItemId"),
-      amount: field("amount"),
-      unit: field("unit"),
-      priority: field("priority"),
-      rules: readRules(row),
-    };
+  const items = readFormRows(form, "items", ITEM_FIELDS).flatMap(({ at, remove, ...fields }) => {
+    const item = { ...fields, rules: readRules(form, `${at}.rules`) };
     // An empty row is not an item. Without the script, a checkbox removes a row.
-    return row.fields.has("amount") &&
-      field("remove") !== "yes" &&
-      (item.packItemId !== "" || item.amount !== "" || item.rules.length > 0)
-      ? [item]
-      : [];
+    const isGiven = item.packItemId !== "" || item.amount !== "" || item.rules.length > 0;
+    return isGiven && remove !== "yes" && form[`${at}.amount`] !== undefined ? [item] : [];
   });
   if (items.length > ITEMS_MAX) throw invalid("items", `must have at most ${ITEMS_MAX} items`);
+  const { packName = "", defaultExpiryDays = "", kind, unit = "", priority = "" } = form;
   return {
-    packName: form.packName ?? "",
-    defaultExpiryDays: form.defaultExpiryDays ?? "",
-    kind: form.kind === "open-amount" ? "open-amount" : "items",
-    items,
-    unit: form.unit ?? "",
-    priority: form.priority ?? "",
-    rules: readRules(rows.get(null)),
+    ...{ packName, defaultExpiryDays, items, unit, priority },
+    kind: kind === "open-amount" ? "open-amount" : "items",
+    rules: readRules(form, "rules"),
   };
 }
 
@@ -136,10 +96,10 @@ const matchesOf = (rules: readonly RuleDraft[]) =>
 export function makeBody(draft: PackDraft): object {
   const common = {
     packName: draft.packName,
-    defaultExpiryDays: numberField({ ...draft, items: "", rules: "" }, "defaultExpiryDays") ?? null,
+    defaultExpiryDays: numberField({ defaultExpiryDays: draft.defaultExpiryDays }, "defaultExpiryDays") ?? null,
   };
   if (draft.kind === "open-amount") {
-    const priority = numberField({ ...draft, items: "", rules: "" }, "priority");
+    const priority = numberField({ priority: draft.priority }, "priority");
     return { ...common, items: [], unit: draft.unit, matches: matchesOf(draft.rules), priority: priority ?? 100 };
   }
   if (draft.items.length === 0) {

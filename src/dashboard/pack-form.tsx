@@ -2,7 +2,7 @@ import type { Child } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
 import type { RulesVerdict } from "../catalog/insert-pack.ts";
 import type { PurserError } from "../errors.ts";
-import { AppLink, pathIn } from "./app-link.tsx";
+import { LinkButton, pathIn } from "./app-link.tsx";
 import { Choice, Field, FormContext, Hidden } from "./fields.tsx";
 import { useRequest } from "./form.ts";
 import { AppForm } from "./form-card.tsx";
@@ -78,9 +78,7 @@ export const PackForm = ({ packId, draft, version, rejection, ruleTest }: PackFo
         {/* This button stands before the tester, because Enter presses the first button of a form. */}
         <div class="row">
           <button type="submit">{packId === null ? "Create pack" : "Save pack"}</button>
-          <AppLink class="button quiet" to="packs">
-            Cancel
-          </AppLink>
+          <LinkButton text="Cancel" to="packs" />
         </div>
       </section>
       <Tester packId={packId} ruleTest={ruleTest} />

@@ -8,12 +8,12 @@ import { createPack, testRules } from "../catalog/insert-pack.ts";
 import { type PackOutput, presentPack, readPack } from "../catalog/pack.ts";
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
-import { AppLink, pathIn } from "./app-link.tsx";
+import { AppLink, LinkButton, pathIn } from "./app-link.tsx";
 import { AuditTable } from "./audit.tsx";
-import { Facts } from "./components.tsx";
-import { confirmPage, formFields } from "./confirm.tsx";
+import { Card, Facts, SubmitButton } from "./components.tsx";
+import { askRoutes, confirmPage, formFields } from "./confirm.tsx";
 import { catchRejection, createDashboardRoutes, type PageContext, parseForm, textField } from "./form.ts";
-import { AppForm } from "./form-card.tsx";
+import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
 import { amountText, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { blankPack, makeBody, makeDraft, type PackDraft, readDraft, ruleLists } from "./pack-draft.ts";
@@ -35,7 +35,7 @@ const newPackPage = (c: PageContext, draft: PackDraft, { rejection, ruleTest = n
   );
 
 const readStored = async (c: PageContext, packId: string): Promise<PackOutput> =>
-  presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, packId));
+  presentPack(await readPack(c.var.root, c.var.appId, packId));
 
 async function packPage(
   c: PageContext,
@@ -45,7 +45,7 @@ async function packPage(
 ) {
   const { packId } = pack;
   const [history, recurring] = await Promise.all([
-    listAuditOfTarget(c.var.root, c.var.ctx.environment.appId, [packId], "pack.").then(nameActors(c.var.root)),
+    listAuditOfTarget(c.var.root, c.var.appId, [packId], "pack.").then(nameActors(c.var.root)),
     countRecurring(c.var.ctx, packId),
   ]);
   return page(
@@ -55,29 +55,23 @@ async function packPage(
       section: "packs",
       rejection,
       notice: PACK_NOTICES[c.req.query("notice") ?? ""],
-      actions:
-        pack.archivedAt === null ? (
-          <AppLink class="button quiet" to={`packs/${packId}/archive`}>
-            Archive pack
-          </AppLink>
-        ) : undefined,
+      actions: pack.archivedAt === null ? <LinkButton text="Archive pack" to={`packs/${packId}/archive`} /> : undefined,
     },
     <>
       {pack.archivedAt !== null && <Archived pack={pack} />}
       {rejection?.code === "changed_meanwhile" && <Stored pack={pack} />}
       <PackForm packId={packId} draft={draft} version={pack.version} rejection={rejection} ruleTest={ruleTest} />
-      <section class="card" id="history">
-        <h2>History</h2>
+      <Card title="History" id="history">
         <p class="soft">
           Version {pack.version}. <code>{packId}</code>
         </p>
         <p class="soft">
           {recurring > COUNTED_RECURRING_MAX ? `More than ${amountText(COUNTED_RECURRING_MAX)}` : amountText(recurring)}{" "}
-          active {recurring === 1 ? "recurring grant grants" : "recurring grants grant"} it every period in{" "}
-          {c.var.ctx.environment.mode} mode.
+          active {recurring === 1 ? "recurring grant grants" : "recurring grants grant"} it every period in {c.var.mode}{" "}
+          mode.
         </p>
         <AuditTable label="History" entries={history} empty="No changes." />
-      </section>
+      </Card>
     </>,
   );
 }
@@ -88,7 +82,7 @@ const Archived = ({ pack }: { pack: PackOutput }) => (
       <p>
         <b>Archived</b> {timeText(pack.archivedAt)} (UTC). It cannot be granted, and its name can be used again.
       </p>
-      <button type="submit">Restore pack</button>
+      <SubmitButton text="Restore pack" />
     </div>
   </AppForm>
 );
@@ -166,8 +160,8 @@ async function savePack(c: PageContext, packId: string) {
   return packPage(c, await readStored(c, packId), draft, { rejection: saved.rejection });
 }
 
-async function archivePage(c: PageContext, packId: string) {
-  const { packName } = presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, packId));
+async function askArchive(c: PageContext) {
+  const { packId, packName } = await readStored(c, c.req.param("packId") ?? "");
   return confirmPage(
     c,
     { button: "Archive pack", cancel: `packs/${packId}`, isDangerous: true },
@@ -178,43 +172,46 @@ async function archivePage(c: PageContext, packId: string) {
   );
 }
 
-const restoreRejected = (c: PageContext, packId: string, rejection: PurserError) =>
+const restoreRejected: ShowForm = (c, _form, rejection) =>
   page(
     c,
     { title: "Restore pack", section: "packs", rejection },
     <p>
-      <AppLink to={`packs/${packId}`}>Back to the pack</AppLink>: give it another name first.
+      <AppLink to={`packs/${c.req.param("packId")}`}>Back to the pack</AppLink>: give it another name first.
     </p>,
   );
 
 export const packRoutes = createDashboardRoutes()
   .get("/packs/new", (c) => newPackPage(c, blankPack))
   .post("/packs/new/try", (c) => answerRuleTest(c, null))
-  .post("/packs", async (c) => {
-    const { appId } = c.var.ctx.environment;
-    const draft = readDraft(c.var.form);
-    const created = await catchRejection(async () =>
-      createPack(c.var.admin, appId, parseForm(createPackInput, makeBody(draft))),
-    );
-    return created.rejection === undefined
-      ? c.redirect(pathIn(c, "packs?notice=created"), 303)
-      : newPackPage(c, draft, { rejection: created.rejection });
-  })
+  .post(
+    "/packs",
+    onSubmit(
+      async ({ var: { admin, appId, form } }) => {
+        await createPack(admin, appId, parseForm(createPackInput, makeBody(readDraft(form))));
+        return "packs?notice=created";
+      },
+      (c, form, rejection) => newPackPage(c, readDraft(form), { rejection }),
+    ),
+  )
   .get("/packs/:packId", async (c) => {
     const pack = await readStored(c, c.req.param("packId"));
     return packPage(c, pack, makeDraft(pack));
   })
   .post("/packs/:packId", (c) => savePack(c, c.req.param("packId")))
   .post("/packs/:packId/try", (c) => answerRuleTest(c, c.req.param("packId")))
-  .get("/packs/:packId/archive", (c) => archivePage(c, c.req.param("packId")))
-  .post("/packs/:packId/archive", async (c) => {
-    await archivePack(c.var.admin, c.var.ctx.environment.appId, c.req.param("packId"));
-    return c.redirect(pathIn(c, "packs?notice=archived"), 303);
-  })
-  .post("/packs/:packId/restore", async (c) => {
-    const packId = c.req.param("packId");
-    const done = await catchRejection(() => restorePack(c.var.admin, c.var.ctx.environment.appId, packId));
-    return done.rejection === undefined
-      ? c.redirect(pathIn(c, `packs/${packId}?notice=restored`), 303)
-      : restoreRejected(c, packId, done.rejection);
-  });
+  .route(
+    "/",
+    askRoutes("/packs/:packId/archive", askArchive, async (c) => {
+      await archivePack(c.var.admin, c.var.appId, c.req.param("packId") ?? "");
+      return "packs?notice=archived";
+    }),
+  )
+  .post(
+    "/packs/:packId/restore",
+    onSubmit(async (c) => {
+      const packId = c.req.param("packId") ?? "";
+      await restorePack(c.var.admin, c.var.appId, packId);
+      return `packs/${packId}?notice=restored`;
+    }, restoreRejected),
+  );

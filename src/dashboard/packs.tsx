@@ -1,7 +1,7 @@
 import type { MatchRule } from "../books/amounts/match.ts";
 import { listPacks, type PackOutput } from "../catalog/pack.ts";
-import { AppLink } from "./app-link.tsx";
-import { shownColumn, timeColumn } from "./columns.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
+import { fieldColumn, shownColumn, timeColumn } from "./columns.tsx";
 import { Empty, Id, Tag } from "./components.tsx";
 import type { PageContext } from "./form.ts";
 import { listRoutes, type Resource, wholeList } from "./resource.tsx";
@@ -50,22 +50,17 @@ const packsList: Resource<PackOutput> = {
   label: "Packs",
   about: "Live and test mode share packs.",
   columns: [
-    {
-      name: "packName",
-      head: "Name",
-      cell: ({ packId, packName, archivedAt }) => (
-        <>
-          <AppLink to={`packs/${packId}`}>{packName}</AppLink>{" "}
-          {archivedAt === null ? null : <Tag kind="revoked">archived</Tag>}
-        </>
-      ),
-      value: ({ packName }) => packName,
-    },
+    fieldColumn("packName", "Name", ({ packId, packName, archivedAt }) => (
+      <>
+        <AppLink to={`packs/${packId}`}>{packName}</AppLink>{" "}
+        {archivedAt === null ? null : <Tag kind="revoked">archived</Tag>}
+      </>
+    )),
     { name: "contents", head: "Contents", cell: (pack) => <Contents pack={pack} /> },
     shownColumn("defaultExpiryDays", "Expires after", ({ defaultExpiryDays }) =>
       defaultExpiryDays === null ? "never" : `${defaultExpiryDays} days`,
     ),
-    { name: "packId", head: "Pack id", cell: ({ packId }) => <Id id={packId} />, value: ({ packId }) => packId },
+    fieldColumn("packId", "Pack id", ({ packId }) => <Id id={packId} />),
     timeColumn("createdAt", "Created"),
   ],
   read: wholeList(async (c) => {
@@ -79,11 +74,7 @@ const packsList: Resource<PackOutput> = {
     </Empty>
   ),
   notices: PACK_NOTICES,
-  actions: () => (
-    <AppLink class="button" to="packs/new">
-      New pack
-    </AppLink>
-  ),
+  actions: () => <LinkButton text="New pack" kind="main" to="packs/new" />,
   foot: (_, { list }) =>
     list.rows.length === SHOWN_PACKS_MAX ? <p class="soft">Showing the first {SHOWN_PACKS_MAX}.</p> : null,
 };

@@ -4,24 +4,48 @@ import type { PurserError } from "../errors.ts";
 import { findPayment, type PaymentOutput } from "../payments/payment-lists.ts";
 import { previewPaymentRefund } from "../payments/settle-by-hand.ts";
 import type { Mode } from "../runtime.ts";
-import { Facts, Id, numberHead, type ShownFact, Table } from "./components.tsx";
+import {
+  balanceColumn,
+  fieldColumn,
+  numberColumn,
+  shownColumn,
+  textColumn,
+  timeColumn,
+  userColumn,
+} from "./columns.tsx";
+import { Card, Facts, Id, type ShownFact } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, numberField, type PageContext, parseForm, useRequest } from "./form.ts";
+import {
+  catchRejection,
+  createDashboardRoutes,
+  type Form,
+  numberField,
+  type PageContext,
+  parseForm,
+  useRequest,
+} from "./form.ts";
 import { FormCard } from "./form-card.tsx";
-import { amountText, moneyText, Time } from "./format.tsx";
+import { moneyText } from "./format.tsx";
 import { listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
-import { ALREADY_SPENT, BalanceLink, paymentPath, StripeLink, stripeUrl, UserLink } from "./links.tsx";
+import { ALREADY_SPENT, paymentPath, StripeLink, stripeUrl, UserLink } from "./links.tsx";
+import { type ListColumn, RowsTable } from "./list.tsx";
 import { StatusTag } from "./payments.tsx";
 import { namedByStripe, SettleForm, settleRoutes } from "./settle-payment.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
-const RequestedUser = ({ user }: { user: string | null | undefined }) => (user == null ? null : <UserLink id={user} />);
+type FoundPayment = Awaited<ReturnType<typeof findPayment>>;
+
+const ASKED_COLUMNS: readonly ListColumn<FoundPayment["asked"][number]>[] = [
+  fieldColumn("objectId", "At Stripe", ({ objectId }) => <StripeLink id={objectId} />),
+  shownColumn("pack", "Pack or price", ({ pack }) => pack ?? "none named"),
+  textColumn("quantity", "Quantity"),
+];
 
 /** Shows a payment, with a form that settles it or a form that previews its refund. */
-async function paymentPage(c: PageContext, rejection?: PurserError) {
-  const { appId, mode } = c.var.ctx.environment;
-  const payment = await findPayment(c.var.root, appId, mode, c.req.param("paymentKey") ?? "");
+async function paymentPage(c: PageContext, _form: Form = {}, rejection?: PurserError) {
+  const { root, appId, mode } = c.var;
+  const payment = await findPayment(root, appId, mode, c.req.param("paymentKey") ?? "");
   const notice = c.req.query("notice") === "settled" ? "The payment is granted." : undefined;
   return page(
     c,
@@ -48,48 +72,48 @@ async function paymentPage(c: PageContext, rejection?: PurserError) {
           ]}
         />
       </section>
-      <section class="card">
-        <h2>Balances</h2>
-        <Table
+      <Card title="Balances">
+        <RowsTable
           label="Balances"
-          head={["Balance", "Unit", numberHead("Issued"), numberHead("Taken back"), numberHead("Already spent")]}
-          rows={payment.grants.map(({ balanceId, unit, initial, taken, short }) => [
-            <BalanceLink id={balanceId} />,
-            <UnitLabel unit={unit} />,
-            amountText(initial),
-            amountText(taken),
-            amountText(short),
-          ])}
+          columns={[
+            balanceColumn,
+            fieldColumn("unit", "Unit", ({ unit }) => <UnitLabel unit={unit} />),
+            numberColumn("initial", "Issued"),
+            numberColumn("taken", "Taken back"),
+            numberColumn("short", "Already spent"),
+          ]}
+          rows={payment.grants}
           empty="Nothing was granted."
         />
         {payment.grants.length > 0 && <p class="soft">{ALREADY_SPENT}</p>}
         <h2>Requested at Stripe</h2>
-        <Table
+        <RowsTable
           label="Requested at Stripe"
-          head={["At Stripe", "Pack or price", "Quantity"]}
-          rows={payment.asked.map(({ objectId, pack, quantity }) => [
-            <StripeLink id={objectId} />,
-            pack ?? "none named",
-            quantity ?? "",
-          ])}
+          columns={ASKED_COLUMNS}
+          rows={payment.asked}
           empty="Stripe has not yet sent what the payment is for."
         />
         <h2>Events</h2>
-        <Table
+        <RowsTable
           label="Events"
           csv="payment-events"
-          head={["At", "Event", "Effect", "For the user", "What to change", "Id"]}
-          rows={payment.events.map(({ at, type, outcome, eventId }) => [
-            <Time at={at} />,
-            type,
-            outcome,
-            <RequestedUser user={payment.log.get(eventId)?.requestedUser} />,
-            payment.log.get(eventId)?.hint ?? "",
-            <StripeLink id={eventId} />,
-          ])}
+          columns={[
+            timeColumn("at", "At"),
+            textColumn("type", "Event"),
+            textColumn("outcome", "Effect"),
+            userColumn("requestedUser", "For the user"),
+            textColumn("hint", "What to change"),
+            fieldColumn("eventId", "Id", ({ eventId }) => <StripeLink id={eventId} />),
+          ]}
+          rows={payment.events.map((event) => ({
+            requestedUser: null,
+            hint: null,
+            ...payment.log.get(event.eventId),
+            ...event,
+          }))}
           empty="None."
         />
-      </section>
+      </Card>
       {payment.grants.length === 0 ? (
         <SettleForm
           payment={payment}
@@ -159,23 +183,22 @@ async function refundPage(c: PageContext) {
     ),
     payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
   }));
-  if (read.result === undefined) return paymentPage(c, read.rejection);
+  if (read.result === undefined) return paymentPage(c, form, read.rejection);
   const { preview, payment } = read.result;
   return page(
     c,
     { title: `Refund of ${payment.paymentKey}`, section: "payments" },
     <>
-      <section class="card">
-        <h2>A refund of {moneyText(preview.amount, preview.currency)} would take</h2>
-        <Table
+      <Card title={`A refund of ${moneyText(preview.amount, preview.currency)} would take`}>
+        <RowsTable
           label="Balances"
-          head={["Balance", "Unit", numberHead("Taken"), numberHead("Then left")]}
-          rows={preview.balances.map(({ balanceId, unit, taken, remaining }) => [
-            <BalanceLink id={balanceId} />,
-            <UnitLabel unit={unit} />,
-            amountText(taken),
-            amountText(remaining),
-          ])}
+          columns={[
+            balanceColumn,
+            fieldColumn("unit", "Unit", ({ unit }) => <UnitLabel unit={unit} />),
+            numberColumn("taken", "Taken"),
+            numberColumn("remaining", "Then left"),
+          ]}
+          rows={preview.balances}
           empty="Nothing was granted."
         />
         <p>
@@ -183,7 +206,7 @@ async function refundPage(c: PageContext) {
             Refund it at Stripe
           </a>
         </p>
-      </section>
+      </Card>
       <RefundForm payment={payment} />
     </>,
   );

@@ -5,14 +5,14 @@ import { setCarry } from "../payments/change-carry.ts";
 import { listPayments, type PaymentOutput } from "../payments/payment-lists.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
 import { AppLink } from "./app-link.tsx";
-import { moneyColumn, timeColumn, userColumn } from "./columns.tsx";
+import { fieldColumn, moneyColumn, timeColumn, userColumn } from "./columns.tsx";
 import { Facts, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { createDashboardRoutes, type Form, numberField, parseForm } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
+import { type Form, numberField, parseForm } from "./form.ts";
+import { FormCard, onSubmit } from "./form-card.tsx";
 import { moneyText, queryString } from "./format.tsx";
 import { PaymentLink } from "./links.tsx";
-import { listPage, listRoutes, type Resource } from "./resource.tsx";
+import { listAgain, listRoutes, type Resource } from "./resource.tsx";
 import { StripeSetup, saveStripe } from "./stripe.tsx";
 
 /** The reasons why a payment granted nothing, in words. */
@@ -47,18 +47,8 @@ const paymentsList: Resource<PaymentRow, Pick<Listed, "sums" | "carry">> = {
   title: "Payments",
   section: "payments",
   columns: [
-    {
-      name: "paymentKey",
-      head: "Payment",
-      cell: ({ paymentKey }) => <PaymentLink id={paymentKey} />,
-      value: ({ paymentKey }) => paymentKey,
-    },
-    {
-      name: "status",
-      head: "Status",
-      cell: (payment) => <StatusTag payment={payment} />,
-      value: ({ status }) => status,
-    },
+    fieldColumn("paymentKey", "Payment", ({ paymentKey }) => <PaymentLink id={paymentKey} />),
+    fieldColumn("status", "Status", (payment) => <StatusTag payment={payment} />),
     userColumn("userId", "User"),
     { name: "currency", value: ({ currency }) => currency },
     moneyColumn("captured", "Paid"),
@@ -93,25 +83,22 @@ const paymentsList: Resource<PaymentRow, Pick<Listed, "sums" | "carry">> = {
     </>
   ),
   read: (c, form) => {
-    const { appId, mode } = c.var.ctx.environment;
+    const { root, appId, mode } = c.var;
     const input = parseForm(listPaymentsInput, { mode, ...filtersOf(form) });
     return async (page) => {
-      const { payments, ...more } = await listPayments(c.var.root, appId, { ...input, ...page });
+      const { payments, ...more } = await listPayments(root, appId, { ...input, ...page });
       return { rows: payments, ...more };
     };
   },
   empty: "No payments.",
   words: ["Newest payments", "Older payments"],
   foot: (_, { first }) => <PaymentSums sums={first?.sums ?? []} carry={first?.carry ?? []} />,
-  below: async (c, { rejection }) => {
-    const { appId, mode } = c.var.ctx.environment;
-    return (
-      <>
-        <CarryForm rejection={rejection} />
-        <StripeSetup stripe={await readStripe(c.var.root, appId, mode)} rejection={rejection} />
-      </>
-    );
-  },
+  below: async ({ var: { root, appId, mode } }, { rejection }) => (
+    <>
+      <CarryForm rejection={rejection} />
+      <StripeSetup stripe={await readStripe(root, appId, mode)} rejection={rejection} />
+    </>
+  ),
 };
 
 /** Returns the filters that are set. */
@@ -160,24 +147,20 @@ const CarryForm = ({ rejection }: { rejection: PurserError | undefined }) => (
   </FormCard>
 );
 
-export const paymentsRoutes = createDashboardRoutes()
-  .route("/", listRoutes(paymentsList))
-  .post("/payments/carry", (c) => {
-    const { form, admin, ctx } = c.var;
-    const { appId, mode } = ctx.environment;
-    const { customer, currency } = form;
-    return submit(
-      c,
-      async () => {
-        const amount = numberField(form, "amount");
-        return setCarry(admin, appId, parseForm(setCarryInput, { mode, customer, currency, amount }));
-      },
-      { to: "payments?notice=carry", again: (rejection) => listPage(c, paymentsList, rejection) },
-    );
-  })
-  .post("/payments/stripe", (c) =>
-    submit(c, () => saveStripe(c), {
-      to: "payments?notice=set",
-      again: (rejection) => listPage(c, paymentsList, rejection),
-    }),
+export const paymentsRoutes = listRoutes(paymentsList)
+  .post(
+    "/payments/carry",
+    onSubmit(async ({ var: { form, admin, appId, mode } }) => {
+      const { customer, currency } = form;
+      const amount = numberField(form, "amount");
+      await setCarry(admin, appId, parseForm(setCarryInput, { mode, customer, currency, amount }));
+      return "payments?notice=carry";
+    }, listAgain(paymentsList)),
+  )
+  .post(
+    "/payments/stripe",
+    onSubmit(async (c) => {
+      await saveStripe(c);
+      return "payments?notice=set";
+    }, listAgain(paymentsList)),
   );

@@ -1,6 +1,6 @@
 import { findPeople, recentPeople } from "../people/list-people.ts";
 import { AppLink, pathIn } from "./app-link.tsx";
-import { numberColumn, timeColumn } from "./columns.tsx";
+import { fieldColumn, numberColumn, timeColumn } from "./columns.tsx";
 import { Tag } from "./components.tsx";
 import { createDashboardRoutes, type Form, type PageContext, textField } from "./form.ts";
 import { queryString } from "./format.tsx";
@@ -21,25 +21,15 @@ const peopleList: Resource<ListedPerson, { readonly isRecent?: boolean }> = {
   title: "People",
   section: "people",
   columns: [
-    {
-      name: "distinctId",
-      head: "Distinct id",
-      cell: ({ distinctId, isIdentified }) => (
-        <>
-          <PersonLink id={distinctId} /> {isIdentified ? <Tag kind="active">identified</Tag> : null}
-        </>
-      ),
-      value: ({ distinctId }) => distinctId,
-    },
+    fieldColumn("distinctId", "Distinct id", ({ distinctId, isIdentified }) => (
+      <>
+        <PersonLink id={distinctId} /> {isIdentified ? <Tag kind="active">identified</Tag> : null}
+      </>
+    )),
     timeColumn("lastSeenAt", "Last seen"),
     timeColumn("firstSeenAt", "First seen"),
     numberColumn("eventCount", "Events"),
-    {
-      name: "claimedBy",
-      head: "Linked to",
-      cell: ({ claimedBy }) => (claimedBy === null ? "" : <PersonLink id={claimedBy} />),
-      value: ({ claimedBy }) => claimedBy,
-    },
+    fieldColumn("claimedBy", "Linked to", ({ claimedBy }) => (claimedBy === null ? "" : <PersonLink id={claimedBy} />)),
   ],
   filters: [{ name: "q", label: "Distinct id", placeholder: "Or its beginning" }, { name: "by" }],
   read: (c, form) => {

@@ -1,4 +1,3 @@
-import type { Child } from "hono/jsx";
 import { exportPersonInput } from "../api/exports/create-export-link.ts";
 import { revokeLinksInput } from "../api/exports/revoke-export-links.ts";
 import { createLink, type ExportPersonOutput } from "../exports/create-link.ts";
@@ -6,25 +5,24 @@ import { revokeLinks } from "../exports/end-links.ts";
 import { listExportEvents } from "../exports/export-audit.ts";
 import { CLAIMS_A_DAY_MAX, CLAIMS_MADE_MAX } from "../people/claims.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
-import { AppLink, pathIn } from "./app-link.tsx";
-import { CopyBox, Facts, numberHead, Table, Tag } from "./components.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
+import { fieldColumn, numberColumn, personColumn, textColumn, timeColumn } from "./columns.tsx";
+import { Card, CopyBox, Facts, SubmitButton, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type PageContext, parseForm } from "./form.ts";
-import { AppForm } from "./form-card.tsx";
+import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm } from "./form.ts";
+import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
 import { amountText, queryString, Time, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
+import { type ListColumn, RowsTable } from "./list.tsx";
 import { keepOnce, takeOnce } from "./session.tsx";
+import { TableCard } from "./table.tsx";
 
 const FindPerson = ({ distinctId }: { distinctId?: string | undefined }) => (
   <AppForm method="get" action="people" class="card row">
     <Field label="Distinct id" name="q" value={distinctId} />
-    <button type="submit">Search</button>
-    {distinctId !== undefined && (
-      <AppLink class="button quiet" to="users" fields={{ userId: distinctId }}>
-        View credits
-      </AppLink>
-    )}
+    <SubmitButton text="Search" />
+    {distinctId !== undefined && <LinkButton text="View credits" to="users" fields={{ userId: distinctId }} />}
     <p class="soft wide">Any id of a person, or its beginning.</p>
   </AppForm>
 );
@@ -64,8 +62,7 @@ export async function personPage(c: PageContext, given: string) {
 }
 
 const PersonFacts = ({ profile }: { profile: Profile }) => (
-  <section class="card">
-    <h2>Profile</h2>
+  <Card title="Profile">
     {profile.person === null ? (
       <p class="empty">No person has this id. Data stored under the id is shown below.</p>
     ) : (
@@ -89,7 +86,7 @@ const PersonFacts = ({ profile }: { profile: Profile }) => (
         ]}
       />
     )}
-  </section>
+  </Card>
 );
 
 const propertiesText = (json: string | null) => (json === null ? "none" : <code>{json}</code>);
@@ -114,9 +111,22 @@ const ClaimState = ({ claim }: { claim: ClaimView }) => {
   );
 };
 
+const CLAIM_COLUMNS: readonly ListColumn<ClaimView>[] = [
+  personColumn("distinctId", "Distinct id"),
+  personColumn("claimedBy", "Linked to"),
+  textColumn("via", "Method"),
+  timeColumn("linkedAt", "Linked", ""),
+  fieldColumn("isVerified", "Status", (claim) => <ClaimState claim={claim} />),
+  numberColumn("eventCount", "Events"),
+  fieldColumn("counts", "Credits", ({ distinctId }) => (
+    <AppLink to="users" fields={{ userId: distinctId }}>
+      credits
+    </AppLink>
+  )),
+];
+
 const ClaimsView = ({ profile }: { profile: Profile }) => (
-  <section class="card" id="claims">
-    <h2>Linked ids</h2>
+  <Card title="Linked ids" id="claims">
     <p class="soft">
       A person is this id and the ids linked to it, by links that are counted. A link from a secret key is verified. A
       link from a publishable key proves nothing.
@@ -134,25 +144,15 @@ const ClaimsView = ({ profile }: { profile: Profile }) => (
         The data of that id is not part of this person.
       </p>
     )}
-    <Table
+    <RowsTable
       label="Linked ids"
       csv="linked-ids"
-      head={["Distinct id", "Linked to", "Method", "Linked", "Status", numberHead("Events"), "Credits"]}
+      columns={CLAIM_COLUMNS}
+      rows={profile.claims}
       empty="No linked ids."
-      rows={profile.claims.map((claim) => [
-        <PersonLink id={claim.distinctId} />,
-        <PersonLink id={claim.claimedBy ?? ""} />,
-        claim.via ?? "",
-        <Time at={claim.linkedAt} otherwise="" />,
-        <ClaimState claim={claim} />,
-        <span class="num">{claim.eventCount}</span>,
-        <AppLink to="users" fields={{ userId: claim.distinctId }}>
-          credits
-        </AppLink>,
-      ])}
     />
     {profile.isTruncated && <p class="soft">Not all ids are shown.</p>}
-  </section>
+  </Card>
 );
 
 interface ExportProps {
@@ -161,9 +161,17 @@ interface ExportProps {
   readonly audit: Awaited<ReturnType<typeof listExportEvents>>;
 }
 
+const EXPORT_COLUMNS: readonly ListColumn<ExportProps["audit"][number]>[] = [
+  timeColumn("occurredAt", "When"),
+  fieldColumn("action", "Event", ({ action }) => <Tag kind={action}>{action === "minted" ? "created" : action}</Tag>),
+  fieldColumn("tokenHash", "Link", ({ tokenHash }) => <code>{tokenHash.slice(0, 8)}</code>),
+  fieldColumn("keyId", "By", ({ action, keyId }) =>
+    action === "minted" ? <code>{keyId ?? "dashboard"}</code> : "link holder",
+  ),
+];
+
 const Export = ({ distinctId, link, audit }: ExportProps) => (
-  <section class="card" id="export">
-    <h2>Data export</h2>
+  <Card title="Data export" id="export">
     {link !== undefined && (
       <>
         <CopyBox label={`Download link, valid until ${timeText(link.expiresAt)} UTC`} value={link.downloadUrl} />
@@ -172,7 +180,7 @@ const Export = ({ distinctId, link, audit }: ExportProps) => (
     )}
     <AppForm action="people/mint" fields={{ distinctId }}>
       <p>
-        <button type="submit">Create download link</button>{" "}
+        <SubmitButton text="Create download link" />{" "}
         <span class="soft">
           Contains the ids, properties, events, consent, credits and earlier exports of the person. Valid for 24 hours.
         </span>
@@ -180,76 +188,64 @@ const Export = ({ distinctId, link, audit }: ExportProps) => (
     </AppForm>
     <AppForm action="people/links/revoke" fields={{ distinctId }}>
       <p>
-        <button type="submit" class="quiet">
-          End all links
-        </button>{" "}
+        <SubmitButton text="End all links" kind="quiet" />{" "}
         <span class="soft">Ends all links that were created for this id. A running download continues.</span>
       </p>
     </AppForm>
     <h3>Export history</h3>
-    <Table
-      label="Exports"
-      csv="exports"
-      head={["When", "Event", "Link", "By"]}
-      empty="No exports yet."
-      rows={audit.map((row): Child[] => [
-        <Time at={row.occurredAt} />,
-        <Tag kind={row.action}>{row.action === "minted" ? "created" : row.action}</Tag>,
-        <code>{row.tokenHash.slice(0, 8)}</code>,
-        row.action === "minted" ? <code>{row.keyId ?? "dashboard"}</code> : "link holder",
-      ])}
-    />
-  </section>
+    <RowsTable label="Exports" csv="exports" columns={EXPORT_COLUMNS} rows={audit} empty="No exports yet." />
+  </Card>
 );
 
 const Events = ({ events }: { events: Profile["events"] }) => (
-  <section class="card">
-    <h2>Recent events</h2>
-    <Table
-      label="Events"
-      csv="events"
-      head={["When", "Event", "Distinct id", "Sent with", "Properties"]}
-      empty="No analytics events."
-      rows={events.map((event) => [
-        <Time at={event.timestamp} />,
-        event.event,
-        <code>{event.distinctId}</code>,
-        event.isVerified ? <Tag kind="active">secret key</Tag> : "publishable key",
-        <details>
-          <summary>Show</summary>
-          <code>{event.properties}</code>
-          {event.isTruncated && (
-            <>
-              …{" "}
-              <AppLink to="people/properties" fields={{ distinctId: event.distinctId, uuid: event.uuid }}>
-                All properties
-              </AppLink>
-            </>
-          )}
-        </details>,
-      ])}
-    />
-  </section>
+  <TableCard
+    title="Recent events"
+    label="Events"
+    csv="events"
+    head={["When", "Event", "Distinct id", "Sent with", "Properties"]}
+    empty="No analytics events."
+    rows={events.map((event) => [
+      <Time at={event.timestamp} />,
+      event.event,
+      <code>{event.distinctId}</code>,
+      event.isVerified ? <Tag kind="active">secret key</Tag> : "publishable key",
+      <details>
+        <summary>Show</summary>
+        <code>{event.properties}</code>
+        {event.isTruncated && (
+          <>
+            …{" "}
+            <AppLink to="people/properties" fields={{ distinctId: event.distinctId, uuid: event.uuid }}>
+              All properties
+            </AppLink>
+          </>
+        )}
+      </details>,
+    ])}
+  />
 );
 
 const Consents = ({ consents }: { consents: Profile["consents"] }) => (
-  <section class="card">
-    <h2>Consent log</h2>
-    <Table
-      label="Consents"
-      csv="consents"
-      head={["When", "Purpose", "Decision", "Method", "Distinct id"]}
-      empty="No consent decisions."
-      rows={consents.map((entry) => [
-        <Time at={entry.occurredAt} />,
-        entry.purpose,
-        <Tag kind={entry.decision}>{entry.decision}</Tag>,
-        [entry.method, entry.noticeVersion, entry.source].filter((part) => part !== null).join(", "),
-        <code>{entry.distinctId}</code>,
-      ])}
-    />
-  </section>
+  <TableCard
+    title="Consent log"
+    label="Consents"
+    csv="consents"
+    head={["When", "Purpose", "Decision", "Method", "Distinct id"]}
+    empty="No consent decisions."
+    rows={consents.map((entry) => [
+      <Time at={entry.occurredAt} />,
+      entry.purpose,
+      <Tag kind={entry.decision}>{entry.decision}</Tag>,
+      [entry.method, entry.noticeVersion, entry.source].filter((part) => part !== null).join(", "),
+      <code>{entry.distinctId}</code>,
+    ])}
+  />
 );
+
+const exportPath = ({ distinctId }: Form): string => `people${queryString({ distinctId })}#export`;
+
+const rejectedPage: ShowForm = (c, _form, rejection) =>
+  page(c, { title: "People", section: "people", rejection }, <FindPerson />);
 
 export const personRoutes = createDashboardRoutes()
   .get("/people/properties", async (c) => {
@@ -257,24 +253,20 @@ export const personRoutes = createDashboardRoutes()
     const json = await readEventProperties(c.var.ctx, { distinctId, uuid });
     return c.body(json, 200, { "content-type": "application/json; charset=utf-8" });
   })
-  .post("/people/mint", async (c) => {
-    const { distinctId } = c.var.form;
-    const link = await catchRejection(async () =>
-      createLink(c.var.ctx, {
-        ...parseForm(exportPersonInput, { distinctId }),
-        requestOrigin: new URL(c.req.url).origin,
-      }),
-    );
-    if (link.rejection === undefined) {
-      await keepOnce(c, `link ${distinctId}`, link.result);
-      return c.redirect(`${pathIn(c, "people")}${queryString({ distinctId })}#export`, 303);
-    }
-    return page(c, { title: "People", section: "people", rejection: link.rejection }, <FindPerson />);
-  })
-  .post("/people/links/revoke", async (c) => {
-    const { distinctId } = c.var.form;
-    const ended = await catchRejection(async () => revokeLinks(c.var.ctx, parseForm(revokeLinksInput, { distinctId })));
-    if (ended.rejection === undefined)
-      return c.redirect(`${pathIn(c, "people")}${queryString({ distinctId })}#export`, 303);
-    return page(c, { title: "People", section: "people", rejection: ended.rejection }, <FindPerson />);
-  });
+  .post(
+    "/people/mint",
+    onSubmit(async (c) => {
+      const { ctx, form } = c.var;
+      const input = parseForm(exportPersonInput, { distinctId: form.distinctId });
+      const link = await createLink(ctx, { ...input, requestOrigin: new URL(c.req.url).origin });
+      await keepOnce(c, `link ${input.distinctId}`, link);
+      return exportPath(form);
+    }, rejectedPage),
+  )
+  .post(
+    "/people/links/revoke",
+    onSubmit(async ({ var: { ctx, form } }) => {
+      await revokeLinks(ctx, parseForm(revokeLinksInput, { distinctId: form.distinctId }));
+      return exportPath(form);
+    }, rejectedPage),
+  );

@@ -1,8 +1,9 @@
 import type { RuleChange } from "../books/prices/compare-lists.ts";
 import { compareLists } from "../books/prices/compare-lists.ts";
 import type { CostRule, MeterPrice, PriceRule } from "../books/prices/price.ts";
-import { numberHead, Table, Tag } from "./components.tsx";
+import { Tag } from "./components.tsx";
 import { conditionText, metersText } from "./price-draft.ts";
+import { numberHead, Table } from "./table.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
 interface ListsProps {

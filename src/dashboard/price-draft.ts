@@ -3,7 +3,7 @@ import { newPriceList } from "../api/prices/price-rules.ts";
 import type { CostRule, MeterPrice, PriceRule } from "../books/prices/price.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { rejectionOfIssues } from "../http/issue-text.ts";
-import { type Form, numberField, textField, timeField } from "./form.ts";
+import { type Form, numberField, readFormRows, textField, timeField } from "./form.ts";
 
 /** A rule of a price list as texts of a form. `place` orders the rows. */
 export interface PriceDraft {
@@ -49,26 +49,14 @@ const draftOfRule = (rule: CostRule & { readonly unit?: string }, index: number)
   ...{ perEvent: rule.perEvent === undefined ? "" : `${rule.perEvent}`, per: metersText(rule.per) },
 });
 
-const ROW_FIELD = /^(rules|costs)\.(\d{1,6})\.([A-Za-z]+)$/;
 const isBlank = ({ event, model, when, perEvent, per }: PriceDraft): boolean =>
   [event, model, when, perEvent, per].every((text) => text.trim() === "");
 
 /** Reads the rows of one list in the order of their places. Leaves out blank rows, so that emptying a row removes it. */
 function readRuleRows(form: Form, list: DraftList): PriceDraft[] {
-  const rows = new Map<number, Record<string, string>>();
-  for (const [name, text] of Object.entries(form)) {
-    const [, of, index, field = ""] = ROW_FIELD.exec(name) ?? [];
-    if (of === list) rows.set(Number(index), { ...rows.get(Number(index)), [field]: text });
-  }
   const placeOf = ({ place }: PriceDraft): number => Number(place) || Number.POSITIVE_INFINITY;
-  return [...rows]
-    .sort(([a], [b]) => a - b)
-    .map(([, row]): PriceDraft => {
-      const [place = "", event = "", model = "", when = "", unit = "", perEvent = "", per = ""] = DRAFT_FIELDS.map(
-        (name) => row[name],
-      );
-      return { place, event, model, when, unit, perEvent, per };
-    })
+  return readFormRows(form, list, DRAFT_FIELDS)
+    .map(({ at: _, ...row }): PriceDraft => row)
     .filter((row) => !isBlank(row))
     .sort((a, b) => placeOf(a) - placeOf(b) || 0)
     .map((row, index) => ({ ...row, place: `${index + 1}` }));
@@ -139,7 +127,7 @@ export function checkDraft(draft: ListDraft, mode: "live" | "test"): CheckedDraf
   const listOf = (list: DraftList) => draft[list].map((row, index) => tried(() => readRule(row, list, index)));
   const body = {
     ...{ mode, rules: listOf("rules"), costs: listOf("costs") },
-    effectiveAt: timeField({ ...draft, rules: "", costs: "" }, "effectiveAt"),
+    effectiveAt: timeField({ effectiveAt: draft.effectiveAt }, "effectiveAt"),
     note: draft.note === "" ? null : draft.note,
     ifVersion: Number(draft.ifVersion || 0),
   };

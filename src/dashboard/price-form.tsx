@@ -1,8 +1,9 @@
 import type { PurserError } from "../errors.ts";
-import { numberHead, Table } from "./components.tsx";
+import { SubmitButton } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { FormCard } from "./form-card.tsx";
 import type { ListDraft, PriceDraft } from "./price-draft.ts";
+import { numberHead, Table } from "./table.tsx";
 import { UnitChoice } from "./unit-choice.tsx";
 
 interface PriceFormProps {
@@ -38,10 +39,8 @@ export const PriceForm = ({ draft, rejections, blank }: PriceFormProps) => (
       rejection={rejectionAt(rejections, "effectiveAt")}
     />
     <Field label="Note (optional)" name="note" value={draft.note} rejection={rejectionAt(rejections, "note")} />
-    <button type="submit">Review the change</button>
-    <button type="submit" name="more" value="yes" class="quiet">
-      More rows
-    </button>
+    <SubmitButton text="Review the change" />
+    <SubmitButton text="More rows" kind="quiet" name="more" value="yes" />
   </FormCard>
 );
 

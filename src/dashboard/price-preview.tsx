@@ -1,6 +1,7 @@
 import { type ChargedBefore, type ListPreview, PREVIEW_DAYS, PREVIEW_EVENTS_MAX } from "../books/usage/preview-list.ts";
-import { numberHead, Table } from "./components.tsx";
+import { Card } from "./components.tsx";
 import { amountText } from "./format.tsx";
+import { numberHead, Table } from "./table.tsx";
 import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
 /** Returns `12 % more`. */
@@ -32,8 +33,7 @@ const Unpriced = ({ of }: { of: ListPreview["unpriced"] }) =>
 
 /** Shows what a list would have charged the last week's events, beside what they were charged. */
 export const Preview = ({ preview: { events, isTruncated, units, models, unpriced } }: { preview: ListPreview }) => (
-  <section class="card">
-    <h2>The last {PREVIEW_DAYS} days by this list</h2>
+  <Card title={`The last ${PREVIEW_DAYS} days by this list`}>
     {units.map((change) => (
       <p>
         This list would have charged <strong>{changeText(change)}</strong>:{" "}
@@ -61,5 +61,5 @@ export const Preview = ({ preview: { events, isTruncated, units, models, unprice
         `There are more: only ${amountText(PREVIEW_EVENTS_MAX)} of the newest days' events are looked at. `}
       Events of the last minutes may be missing.
     </p>
-  </section>
+  </Card>
 );

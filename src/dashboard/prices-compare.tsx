@@ -1,5 +1,6 @@
 import { listPriceLists, readPriceList } from "../books/prices/price-lists.ts";
 import { previewList } from "../books/usage/preview-list.ts";
+import { Card } from "./components.tsx";
 import { Choice } from "./fields.tsx";
 import { createDashboardRoutes, type PageContext } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
@@ -14,7 +15,7 @@ const asVersion = (text: string | undefined): number | undefined =>
 
 /** Shows what changed between two versions, and what the later one would have charged the last week. */
 async function comparePage(c: PageContext) {
-  const { appId, mode } = c.var.ctx.environment;
+  const { appId, mode } = c.var;
   const { versions } = await listPriceLists(c.var.root, appId, { mode, limit: COMPARED_MAX });
   const query = c.req.query();
   const to = asVersion(query.to) ?? versions[0]?.version;
@@ -34,12 +35,11 @@ async function comparePage(c: PageContext) {
         <Choice label="Version before" name="from" value={`${from ?? ""}`} options={options} />
         <Choice label="Version after" name="to" value={`${to ?? ""}`} options={options} />
       </FormCard>
-      <section class="card">
-        <h2>Rules</h2>
+      <Card title="Rules">
         <ListChanges before={before?.rules ?? []} after={after?.rules ?? []} label="Changed rules" />
         <h2>Your own costs</h2>
         <ListChanges before={before?.costs ?? []} after={after?.costs ?? []} label="Changed costs" />
-      </section>
+      </Card>
       {preview !== null && <Preview preview={preview} />}
     </>,
   );

@@ -5,9 +5,9 @@ import { listPriceLists, readPriceList } from "../books/prices/price-lists.ts";
 import { previewList } from "../books/usage/preview-list.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
-import { assertSure, confirmPage } from "./confirm.tsx";
+import { confirmPage } from "./confirm.tsx";
 import { createDashboardRoutes, type PageContext, parseForm } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
+import { FormCard, onSubmit } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { ListChanges } from "./price-changes.tsx";
@@ -21,7 +21,7 @@ const NO_LIST: { readonly rules: PriceRule[]; readonly costs: CostRule[] } = { r
 
 /** Returns a version's list, by default the newest one's, and the newest number. 0 for none. */
 async function readBase(c: PageContext, version?: number) {
-  const { appId, mode } = c.var.ctx.environment;
+  const { appId, mode } = c.var;
   const { versions } = await listPriceLists(c.var.root, appId, { mode, limit: 1 });
   const newest = versions[0]?.version ?? 0;
   const of = version ?? newest;
@@ -105,7 +105,7 @@ function reviewedList({ list = "", effectiveAt }: Readonly<Record<string, string
 export const pricesEditRoutes = createDashboardRoutes()
   .get("/prices/edit", openEditor)
   .post("/prices/edit", (c) => {
-    const { effectiveAt, note, ifVersion, ...list } = reviewedList(c.var.form, c.var.ctx.environment.mode);
+    const { effectiveAt, note, ifVersion, ...list } = reviewedList(c.var.form, c.var.mode);
     const at = effectiveAt === undefined ? "" : iso(effectiveAt).slice(0, 19);
     return editPage(c, draftOfList(list, { effectiveAt: at, note: note ?? "", ifVersion: `${ifVersion ?? 0}` }));
   })
@@ -113,18 +113,17 @@ export const pricesEditRoutes = createDashboardRoutes()
     const draft = readListDraft(c.var.form);
     if (c.var.form.more === "yes")
       return editPage(c, draft, { blank: Math.min(givenNumber(c.var.form.blank) ?? 0, 500) });
-    const { list, rejections } = checkDraft(draft, c.var.ctx.environment.mode);
+    const { list, rejections } = checkDraft(draft, c.var.mode);
     return list === undefined ? editPage(c, draft, { rejections }) : reviewPage(c, list);
   })
-  .post("/prices", (c) => {
-    const { appId, mode } = c.var.ctx.environment;
-    const list = reviewedList(c.var.form, mode);
-    return submit(
-      c,
-      async () => {
-        assertSure(c.var.form);
-        return setPrices(await repeatable(c), appId, list);
+  .post(
+    "/prices",
+    onSubmit(
+      async (c) => {
+        const { form, appId, mode } = c.var;
+        const { version } = await setPrices(await repeatable(c), appId, reviewedList(form, mode));
+        return `prices/${version}?notice=made`;
       },
-      { to: ({ version }) => `prices/${version}?notice=made`, again: (rejection) => reviewPage(c, list, rejection) },
-    );
-  });
+      (c, form, rejection) => reviewPage(c, reviewedList(form, c.var.mode), rejection),
+    ),
+  );

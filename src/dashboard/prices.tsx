@@ -1,25 +1,26 @@
+import { useContext } from "hono/jsx";
 import * as z from "zod";
 import { usageFields } from "../api/usage/usage-shapes.ts";
 import { meters } from "../books/amounts/amount-fields.ts";
 import { deletePriceList } from "../books/prices/change-prices.ts";
 import type { CostRule, PriceRule } from "../books/prices/price.ts";
-import { listPriceLists, readPriceList } from "../books/prices/price-lists.ts";
+import { listPriceLists, type PriceListPage, readPriceList } from "../books/prices/price-lists.ts";
 import { previewPrice, type UsagePrice } from "../books/usage/preview-price.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { lazy } from "../http/lazy.ts";
 import { exactNumber } from "../lib/json.ts";
-import { AppLink } from "./app-link.tsx";
-import { numberHead, Table, Tag } from "./components.tsx";
-import { confirmPage } from "./confirm.tsx";
+import { LinkButton } from "./app-link.tsx";
+import { fieldColumn, linkColumn, numberColumn, tagColumn, textColumn } from "./columns.tsx";
+import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
-import { AppForm, submit } from "./form-card.tsx";
+import { FormCard } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { conditionText, metersText } from "./price-draft.ts";
-import { QuantityList, UnitLabel, unitText } from "./unit-amount.tsx";
-
-const VERSIONS_SHOWN = 100;
+import { listPage, listRoutes, type Resource } from "./resource.tsx";
+import { numberHead, Table } from "./table.tsx";
+import { QuantityList, UnitLabel, UnitsContext, unitText } from "./unit-amount.tsx";
 
 const priceQuestion = lazy(() => {
   const { event, model } = usageFields();
@@ -51,82 +52,72 @@ const NOTICES: Readonly<Record<string, string>> = {
   deleted: "The scheduled version is deleted.",
 };
 
-const PriceActions = () => (
-  <>
-    <AppLink class="button" to="prices/edit">
-      Edit the list
-    </AppLink>
-    <AppLink class="button quiet" to="prices/compare">
-      Compare versions
-    </AppLink>
-    <AppLink class="button quiet" to="prices/margin">
-      Costs and debits
-    </AppLink>
-  </>
-);
+type ListedVersion = PriceListPage["versions"][number] & { readonly state: "in force" | "scheduled" | "replaced" };
+const STATE_TAGS = { "in force": "active", scheduled: "open", replaced: "plain" } as const;
 
-async function priceListsPage(c: PageContext) {
-  const { appId, mode } = c.var.ctx.environment;
-  const form: Form = c.req.query();
-  const { inForce, versions } = await listPriceLists(c.var.root, appId, { mode, limit: VERSIONS_SHOWN });
-  const { result: price, rejection } = await catchRejection(() => priceAsked(c, form));
-  const nowMs = c.var.ctx.now();
-  const state = ({ version, effectiveAt }: (typeof versions)[number]) => {
-    if (version === inForce) return <Tag kind="active">in force</Tag>;
-    return Date.parse(effectiveAt) > nowMs ? <Tag kind="open">scheduled</Tag> : "replaced";
-  };
-  return page(
-    c,
-    {
-      title: "Prices",
-      section: "prices",
-      rejection,
-      notice: NOTICES[form.notice ?? ""],
-      actions: <PriceActions />,
-    },
+const versionsList: Resource<ListedVersion> = {
+  path: "prices",
+  title: "Prices",
+  section: "prices",
+  label: "Versions",
+  about:
+    "A price list turns the meters of an event into quantities. A version never changes: edit the list to make a new one.",
+  columns: [
+    linkColumn("version", "Version", ({ version }) => `prices/${version}`),
+    tagColumn("state", "State", ({ state }) => STATE_TAGS[state]),
+    fieldColumn("effectiveAt", "In force from (UTC)", ({ effectiveAt }) => timeText(effectiveAt)),
+    numberColumn("rules", "Rules"),
+    textColumn("note", "Note"),
+  ],
+  read: (c) => async (page) => {
+    const { root, appId, mode, ctx } = c.var;
+    const { inForce, versions, nextCursor } = await listPriceLists(root, appId, { mode, ...page });
+    const stateOf = ({ version, effectiveAt }: PriceListPage["versions"][number]) =>
+      version === inForce ? "in force" : Date.parse(effectiveAt) > ctx.now() ? "scheduled" : "replaced";
+    return { rows: versions.map((listed) => ({ ...listed, state: stateOf(listed) })), nextCursor };
+  },
+  empty: "No price list yet: events send quantities. Edit the list to make its first version.",
+  notices: NOTICES,
+  actions: () => (
     <>
-      <section class="card">
-        <p class="soft">
-          A price list turns the meters of an event into quantities. A version never changes: edit the list to make a
-          new one.
-        </p>
-        <Table
-          label="Versions"
-          head={[numberHead("Version"), "State", "In force from (UTC)", numberHead("Rules"), "Note"]}
-          empty="No price list yet: events send quantities. Edit the list to make its first version."
-          rows={versions.map((listed) => [
-            <AppLink to={`prices/${listed.version}`}>{listed.version}</AppLink>,
-            state(listed),
-            timeText(listed.effectiveAt),
-            listed.rules,
-            listed.note ?? "",
-          ])}
-        />
-      </section>
-      <AppForm method="get" action="prices" class="card">
-        <h2>What would this cost</h2>
-        <div class="row">
-          <Field label="Event" name="event" value={form.event} rejection={rejection} required />
-          <Field label="Model" name="model" value={form.model} rejection={rejection} />
-          <Field
-            label="Meters"
-            name="meters"
-            value={form.meters}
-            rejection={rejection}
-            placeholder="input 1200, output 300"
-          />
-          <button type="submit">Show price</button>
-        </div>
-        {price !== null && price !== undefined && (
-          <p role="status">
-            <QuantityList of={price.quantities} />, by version {price.priceVersion},{" "}
-            {price.rules.map(({ unit, rule }) => `rule ${rule + 1} (${unitText(c.var.units, unit)})`).join(" and ")}.
-          </p>
-        )}
-      </AppForm>
-    </>,
+      <LinkButton text="Edit the list" kind="main" to="prices/edit" />
+      <LinkButton text="Compare versions" to="prices/compare" />
+      <LinkButton text="Costs and debits" to="prices/margin" />
+    </>
+  ),
+};
+
+/** Shows the versions, and the price of the usage that the form asks about. */
+async function priceListsPage(c: PageContext) {
+  const form = c.req.query();
+  const { result: price, rejection } = await catchRejection(() => priceAsked(c, form));
+  const below = () => (
+    <FormCard
+      method="get"
+      action="prices"
+      title="What would this cost"
+      form={form}
+      rejection={rejection}
+      button="Show price"
+      beside={price && <PriceAnswer price={price} />}
+    >
+      <Field label="Event" name="event" required />
+      <Field label="Model" name="model" />
+      <Field label="Meters" name="meters" placeholder="input 1200, output 300" />
+    </FormCard>
   );
+  return listPage(c, { ...versionsList, below }, rejection);
 }
+
+const PriceAnswer = ({ price: { quantities, priceVersion, rules } }: { price: UsagePrice }) => {
+  const units = useContext(UnitsContext);
+  return (
+    <p role="status" class="wide">
+      <QuantityList of={quantities} />, by version {priceVersion},{" "}
+      {rules.map(({ unit, rule }) => `rule ${rule + 1} (${unitText(units, unit)})`).join(" and ")}.
+    </p>
+  );
+};
 
 /** The cells of a rule that price lists and costs have in common. */
 const cellsOfRule = ({ event, model, when, perEvent, per }: CostRule, index: number) => [
@@ -141,17 +132,9 @@ const RULE_HEADS = [numberHead("No."), "Event", "Model", "When", numberHead("An 
 
 const VersionActions = ({ version, isScheduled }: { version: number; isScheduled: boolean }) => (
   <>
-    <AppLink class="button" to={`prices/edit?version=${version}`}>
-      Edit as a new version
-    </AppLink>
-    <AppLink class="button quiet" to={`prices/compare?to=${version}`}>
-      Compare
-    </AppLink>
-    {isScheduled && (
-      <AppLink class="button quiet danger" to={`prices/${version}/delete`}>
-        Delete
-      </AppLink>
-    )}
+    <LinkButton text="Edit as a new version" kind="main" to={`prices/edit?version=${version}`} />
+    <LinkButton text="Compare" to={`prices/compare?to=${version}`} />
+    {isScheduled && <LinkButton text="Delete" kind="danger" to={`prices/${version}/delete`} />}
   </>
 );
 
@@ -178,9 +161,9 @@ function deleteVersionPage(c: PageContext, rejection?: PurserError) {
 }
 
 async function priceListPage(c: PageContext) {
-  const { appId, mode } = c.var.ctx.environment;
+  const { root, appId, mode } = c.var;
   const version = readVersion(c);
-  const list = await readPriceList(c.var.root, appId, mode, version);
+  const list = await readPriceList(root, appId, mode, version);
   const rules: readonly PriceRule[] = list.rules;
   const isScheduled = Date.parse(list.effectiveAt) > c.var.ctx.now();
   return page(
@@ -208,12 +191,18 @@ async function priceListPage(c: PageContext) {
 }
 
 export const pricesRoutes = createDashboardRoutes()
-  .get("/prices", (c) => priceListsPage(c))
+  .get("/prices", priceListsPage)
+  .route("/", listRoutes(versionsList))
   .get("/prices/:version{[0-9]+}", (c) => priceListPage(c))
-  .get("/prices/:version{[0-9]+}/delete", (c) => deleteVersionPage(c))
-  .post("/prices/:version{[0-9]+}/delete", (c) => {
-    const { appId, mode } = c.var.ctx.environment;
-    return submit(c, () => deletePriceList(c.var.admin, appId, mode, readVersion(c)), {
-      ...{ to: "prices?notice=deleted", again: (rejection) => deleteVersionPage(c, rejection) },
-    });
-  });
+  .route(
+    "/",
+    askRoutes(
+      "/prices/:version{[0-9]+}/delete",
+      (c, _form, rejection) => deleteVersionPage(c, rejection),
+      async (c) => {
+        const { admin, appId, mode } = c.var;
+        await deletePriceList(admin, appId, mode, readVersion(c));
+        return "prices?notice=deleted";
+      },
+    ),
+  );

@@ -22,76 +22,47 @@ export async function readOverview(c: PageContext, days: number) {
   const readTwoSpans = async (kind: Figure["kind"]) =>
     twoSpans(await readActivity(ctx, kind, firstMs - days * DAY_MS, 2 * days), days);
   const read = (kind: Figure["kind"]) => readActivity(ctx, kind, firstMs, days);
-  const [granted, sold, purchase, spent, refunded, restored, revoked, adjusted, erased] = await Promise.all([
-    readTwoSpans("granted"),
-    read("sold"),
-    read("purchase"),
-    readTwoSpans("spent"),
-    read("refunded"),
-    read("restored"),
-    read("revoked"),
-    read("adjusted"),
-    read("erased"),
-  ]);
-  const [shortages, refused, minted, opened, links] = await Promise.all([
-    readTwoSpans("shortage"),
-    read("failed_grant"),
-    read("minted"),
-    read("opened"),
-    read("rejected_claim"),
-  ]);
-  const [
-    statement,
-    business,
-    outstanding,
-    packs,
-    lag,
-    health,
-    unmatched,
-    suspended,
-    faults,
-    fullness,
-    disputed,
-    money,
-  ] = await Promise.all([
-    readNewestStatement(c),
-    readBusiness(ctx),
-    readOutstanding(ctx),
-    readPackFigures(ctx, firstMs, days),
-    readLag(ctx),
-    readHealth(ctx),
-    countUnmatched(ctx),
-    countSuspended(ctx),
-    countFaults(ctx),
-    readFullness(ctx),
-    newestDisputed(ctx, DISPUTES_SHOWN),
-    readMoneyDays(ctx, firstMs - days * DAY_MS, 2 * days),
-  ]);
+  const figures = await readAtOnce({
+    granted: readTwoSpans("granted"),
+    sold: read("sold"),
+    purchase: read("purchase"),
+    spent: readTwoSpans("spent"),
+    refunded: read("refunded"),
+    restored: read("restored"),
+    revoked: read("revoked"),
+    adjusted: read("adjusted"),
+    erased: read("erased"),
+  });
+  const rejections = await readAtOnce({
+    shortages: readTwoSpans("shortage"),
+    refused: read("failed_grant"),
+    minted: read("minted"),
+    opened: read("opened"),
+    links: read("rejected_claim"),
+  });
+  const { business, ...state } = await readAtOnce({
+    statement: readNewestStatement(c),
+    business: readBusiness(ctx),
+    outstanding: readOutstanding(ctx),
+    packs: readPackFigures(ctx, firstMs, days),
+    lag: readLag(ctx),
+    health: readHealth(ctx),
+    unmatched: countUnmatched(ctx),
+    suspended: countSuspended(ctx),
+    faults: countFaults(ctx),
+    fullness: readFullness(ctx),
+    disputed: newestDisputed(ctx, DISPUTES_SHOWN),
+    money: readMoneyDays(ctx, firstMs - days * DAY_MS, 2 * days),
+  });
   // A walk that ended before the application had users has no useful figures.
-  const isOlder = business?.users === 0 && (outstanding?.users ?? 0) > 0;
-  return {
-    ...{ firstMs, days, granted, sold, purchase, spent, refunded, restored, revoked, adjusted, erased },
-    ...{ shortages, refused, minted, opened, links, statement },
-    expiring: (isOlder ? null : business)?.expiring(today, AHEAD_DAYS) ?? [],
-    ...{
-      business: isOlder ? null : business,
-      outstanding,
-      packs,
-      lag,
-      health,
-      unmatched,
-      suspended,
-      faults,
-      fullness,
-      disputed,
-      money,
-    },
-  };
+  const isOlder = business?.users === 0 && (state.outstanding?.users ?? 0) > 0;
+  const known = isOlder ? null : business;
+  const expiring = known?.expiring(today, AHEAD_DAYS) ?? [];
+  return { firstMs, days, ...figures, ...rejections, ...state, business: known, expiring };
 }
 
 /** Returns the statement of the newest month that has one. Null when there is none. */
-async function readNewestStatement({ var: { ctx, root } }: PageContext) {
-  const { appId, mode } = ctx.environment;
+async function readNewestStatement({ var: { root, appId, mode } }: PageContext) {
   const [newest] = (await listStatements(root, appId, mode)).statements;
   return newest === undefined ? null : readStatement(root, appId, newest.statementId);
 }
@@ -138,3 +109,14 @@ export const sumOfUnit = (figures: readonly Figure[], unit: string): number => {
   const figure = figures.find((each) => each.unit === unit);
   return figure === undefined ? 0 : sumDayValues(figure);
 };
+
+/** Waits for some reads at once. Returns their results by the same names. */
+async function readAtOnce<Reads extends Readonly<Record<string, unknown>>>(
+  reads: Reads,
+): Promise<{ readonly [Name in keyof Reads]: Awaited<Reads[Name]> }> {
+  const results = await Promise.all(Object.values(reads));
+  // The values stand in the order of the names.
+  return Object.fromEntries(Object.keys(reads).map((name, index) => [name, results[index]])) as {
+    readonly [Name in keyof Reads]: Awaited<Reads[Name]>;
+  };
+}

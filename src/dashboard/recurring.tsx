@@ -3,16 +3,17 @@ import { cancelRecurring, previewCancel, resumeRecurring } from "../books/recurr
 import { listRecurring, type RecurringOutput } from "../books/recurring/recurring.ts";
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { AppLink } from "./app-link.tsx";
-import { Id, Table, Tag } from "./components.tsx";
-import { confirmPage, redirectAfter, requireReason } from "./confirm.tsx";
+import { LinkButton } from "./app-link.tsx";
+import { customColumn, fieldColumn } from "./columns.tsx";
+import { Card, Id, SubmitButton, Tag } from "./components.tsx";
+import { askRoutes, backToUser, confirmPage, requireReason } from "./confirm.tsx";
 import { Choice, LongText } from "./fields.tsx";
-import { createDashboardRoutes, type Form, type PageContext, parseForm } from "./form.ts";
-import { AppForm } from "./form-card.tsx";
+import { type Form, type PageContext, parseForm } from "./form.ts";
+import { AppForm, onSubmit } from "./form-card.tsx";
 import { amountText, everyText, Time, timeText } from "./format.tsx";
-import { page } from "./layout.tsx";
-import { RECURRING_PATH, UserLink, userPath } from "./links.tsx";
+import { RECURRING_PATH, toUser, UserLink, userPath } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
+import { Table } from "./table.tsx";
 import { BeforeAfter } from "./unit-amount.tsx";
 
 /** The actions on a recurring grant. */
@@ -20,19 +21,15 @@ const Actions = ({ grant }: { grant: RecurringOutput }) => (
   <>
     {grant.status === "suspended" && (
       <AppForm action={`${RECURRING_PATH}/resume`} fields={{ userId: grant.userId, recurringId: grant.recurringId }}>
-        <button type="submit" class="quiet">
-          Resume
-        </button>
+        <SubmitButton text="Resume" kind="quiet" />
       </AppForm>
     )}
     {grant.status !== "ended" && (
-      <AppLink
-        class="button quiet"
+      <LinkButton
+        text="Cancel"
         to={`${RECURRING_PATH}/cancel`}
         fields={{ userId: grant.userId, recurringId: grant.recurringId }}
-      >
-        Cancel
-      </AppLink>
+      />
     )}
   </>
 );
@@ -40,10 +37,9 @@ const Actions = ({ grant }: { grant: RecurringOutput }) => (
 /** Shows a user's recurring grants. Nothing where there are none. */
 export const RecurringGrants = ({ recurring }: { recurring: readonly RecurringOutput[] }) =>
   recurring.length === 0 ? null : (
-    <section class="card" id="recurring">
-      <h2>Recurring grants</h2>
+    <Card title="Recurring grants" id="recurring">
       <GrantTable recurring={recurring} />
-    </section>
+    </Card>
   );
 
 const GrantTable = ({ recurring }: { recurring: readonly RecurringOutput[] }) => (
@@ -60,62 +56,42 @@ type RecurringColumn = ListColumn<RecurringOutput>;
 
 /** The columns of a recurring grant, without its user. */
 const GRANT_COLUMNS: readonly RecurringColumn[] = [
-  {
-    name: "pack",
-    head: "Pack",
-    cell: ({ packName, quantity }) => (quantity === null ? packName : `${packName}, ${amountText(quantity)}`),
-    value: ({ packName }) => packName,
-  },
-  {
-    name: "every",
-    head: "Every",
-    cell: ({ every, timeZone }) => everyText(every, timeZone),
-    value: ({ every }) => every,
-  },
-  {
-    name: "state",
-    head: "State",
-    cell: ({ status, reason }) => (
+  customColumn(
+    "pack",
+    "Pack",
+    ({ packName, quantity }) => (quantity === null ? packName : `${packName}, ${amountText(quantity)}`),
+    ({ packName }) => packName,
+  ),
+  fieldColumn("every", "Every", ({ every, timeZone }) => everyText(every, timeZone)),
+  customColumn(
+    "state",
+    "State",
+    ({ status, reason }) => (
       <>
         <Tag kind={status}>{status}</Tag> {reason !== null && <code>{reason}</code>}
       </>
     ),
-    value: ({ status }) => status,
-  },
-  {
-    name: "period",
-    head: "Current period",
-    cell: ({ period }) => (period === null ? "none" : `${period.n}, until ${timeText(period.to)}`),
-    value: ({ period }) => period?.n ?? null,
-  },
-  {
-    name: "nextAt",
-    head: "Next",
-    cell: ({ nextAt }) => <Time at={nextAt} otherwise="never" />,
-    value: ({ nextAt }) => nextAt,
-  },
-  {
-    name: "rollover",
-    head: "Rollover",
-    cell: ({ rolloverPeriods }) => (rolloverPeriods === null ? "as the pack says" : `${rolloverPeriods} periods`),
-    value: ({ rolloverPeriods }) => rolloverPeriods,
-  },
-  {
-    name: "recurringId",
-    head: "Id",
-    cell: ({ recurringId }) => <Id id={recurringId} />,
-    value: ({ recurringId }) => recurringId,
-  },
+    ({ status }) => status,
+  ),
+  customColumn(
+    "period",
+    "Current period",
+    ({ period }) => (period === null ? "none" : `${period.n}, until ${timeText(period.to)}`),
+    ({ period }) => period?.n ?? null,
+  ),
+  fieldColumn("nextAt", "Next", ({ nextAt }) => <Time at={nextAt} otherwise="never" />),
+  customColumn(
+    "rollover",
+    "Rollover",
+    ({ rolloverPeriods }) => (rolloverPeriods === null ? "as the pack says" : `${rolloverPeriods} periods`),
+    ({ rolloverPeriods }) => rolloverPeriods,
+  ),
+  fieldColumn("recurringId", "Id", ({ recurringId }) => <Id id={recurringId} />),
   { name: "actions", head: "", cell: (grant) => <Actions grant={grant} /> },
 ];
 
 export const RECURRING_COLUMNS: readonly RecurringColumn[] = [
-  {
-    name: "userId",
-    head: "User",
-    cell: ({ userId }) => <UserLink id={userId} />,
-    value: ({ userId }) => userId,
-  },
+  fieldColumn("userId", "User", ({ userId }) => <UserLink id={userId} />),
   ...GRANT_COLUMNS,
 ];
 
@@ -170,38 +146,23 @@ async function cancelPage(c: PageContext, form: Form, rejection?: PurserError) {
   );
 }
 
-export const recurringPages = createDashboardRoutes()
-  .get(`/${RECURRING_PATH}/cancel`, (c) => cancelPage(c, c.req.query()))
-  .post(`/${RECURRING_PATH}/cancel`, (c) =>
-    redirectAfter(
-      c,
-      async () => {
-        const { form } = c.var;
-        const input = parseForm(cancelRecurringInput, {
-          at: form.at,
-          // Only a balance that is revoked has a ledger entry that keeps the reason.
-          ...(form.at === "now" ? { reason: requireReason(form, "reason") } : {}),
-        });
-        await callVerb(c, (ctx) => cancelRecurring(ctx, form.recurringId ?? "", input));
-        return "recurring-cancelled";
-      },
-      (rejection) => cancelPage(c, c.var.form, rejection),
-    ),
-  )
-  .post(`/${RECURRING_PATH}/resume`, (c) =>
-    redirectAfter(
-      c,
-      async () => {
-        await callVerb(c, (ctx) => resumeRecurring(ctx, c.var.form.recurringId ?? ""));
-        return "recurring-resumed";
-      },
-      (rejection) =>
-        page(
-          c,
-          { title: "Resume recurring grant", section: "users", rejection },
-          <p class="card">
-            <AppLink to={userPath(c.var.form.userId)}>Back to the user</AppLink>
-          </p>,
-        ),
-    ),
-  );
+async function cancel(c: PageContext) {
+  const { form } = c.var;
+  const input = parseForm(cancelRecurringInput, {
+    at: form.at,
+    // Only a balance that is revoked has a ledger entry that keeps the reason.
+    ...(form.at === "now" ? { reason: requireReason(form, "reason") } : {}),
+  });
+  await callVerb(c, (ctx) => cancelRecurring(ctx, form.recurringId ?? "", input));
+  return toUser(form, "recurring-cancelled");
+}
+
+async function resume(c: PageContext) {
+  await callVerb(c, (ctx) => resumeRecurring(ctx, c.var.form.recurringId ?? ""));
+  return toUser(c.var.form, "recurring-resumed");
+}
+
+export const recurringPages = askRoutes(`/${RECURRING_PATH}/cancel`, cancelPage, cancel).post(
+  `/${RECURRING_PATH}/resume`,
+  onSubmit(resume, backToUser("Resume recurring grant")),
+);

@@ -3,14 +3,14 @@ import { previewRefund, refundCredits } from "../books/credits/refund.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { AppLink } from "./app-link.tsx";
-import { numberHead, Table } from "./components.tsx";
-import { confirmPage, ReasonField, redirectAfter, requireReason } from "./confirm.tsx";
+import { confirmPage, ReasonField, requireReason, stepRoutes } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { catchRejection, createDashboardRoutes, type Form, numberField, type PageContext, parseForm } from "./form.ts";
+import { type Form, numberField, type PageContext, parseForm } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
 import { page } from "./layout.tsx";
-import { ALREADY_SPENT, paymentKeyOf, ReferenceLink, userPath } from "./links.tsx";
+import { ALREADY_SPENT, paymentKeyOf, ReferenceLink, toUser, userPath } from "./links.tsx";
+import { numberHead, Table } from "./table.tsx";
 import { BeforeAfter, UnitAmount } from "./unit-amount.tsx";
 
 function refundForm(c: PageContext, form: Form, rejection?: PurserError) {
@@ -58,15 +58,10 @@ function refundOfForm(form: Form, refundRef: string) {
   });
 }
 
-async function confirmRefund(c: PageContext, form: Form, refused?: PurserError) {
+async function confirmRefund(c: PageContext, form: Form, rejection?: PurserError) {
   const { refundRef = c.var.root.newId("ref_") } = form;
-  const read = await catchRejection(async () => {
-    const input = refundOfForm(form, refundRef);
-    return { input, balances: await previewRefund(c.var.ctx, input) };
-  });
-  if (read.result === undefined) return refundForm(c, form, read.rejection);
-  const { input, balances } = read.result;
-  const { share } = input;
+  const { userId, externalRef, share, reason, ...input } = refundOfForm(form, refundRef);
+  const balances = await previewRefund(c.var.ctx, { userId, externalRef, share, reason, ...input });
   return confirmPage(
     c,
     {
@@ -74,14 +69,14 @@ async function confirmRefund(c: PageContext, form: Form, refused?: PurserError) 
       action: "users/refund",
       typed: { ...form, refundRef },
       button: "Refund",
-      cancel: userPath(input.userId),
+      cancel: userPath(userId),
       isDangerous: true,
-      rejection: refused,
+      rejection,
       facts: [
-        ["User", input.userId],
-        ["Reference", <code>{input.externalRef}</code>],
+        ["User", userId],
+        ["Reference", <code>{externalRef}</code>],
         ["Share", share === undefined ? "all that is left" : `${amountText(share.part)} of ${amountText(share.of)}`],
-        ["Reason", input.reason],
+        ["Reason", reason],
       ],
     },
     <>
@@ -107,18 +102,11 @@ async function confirmRefund(c: PageContext, form: Form, refused?: PurserError) 
   );
 }
 
-export const refundPages = createDashboardRoutes()
-  .get("/users/refund", (c) => refundForm(c, c.req.query()))
-  .get("/users/refund/confirm", (c) => confirmRefund(c, c.req.query()))
-  .post("/users/refund", (c) => {
-    const { form, root } = c.var;
-    const { refundRef = root.newId("ref_") } = form;
-    return redirectAfter(
-      c,
-      async () => {
-        const { replayed } = await callVerb(c, (ctx) => refundCredits(ctx, refundOfForm(form, refundRef)));
-        return replayed ? "refunded-before" : "refunded";
-      },
-      (rejection) => refundForm(c, form, rejection),
-    );
-  });
+async function submitRefund(c: PageContext) {
+  const { form, root } = c.var;
+  const { refundRef = root.newId("ref_") } = form;
+  const { replayed } = await callVerb(c, (ctx) => refundCredits(ctx, refundOfForm(form, refundRef)));
+  return toUser(form, replayed ? "refunded-before" : "refunded");
+}
+
+export const refundPages = stepRoutes("/users/refund", { form: refundForm, confirm: confirmRefund, act: submitRefund });

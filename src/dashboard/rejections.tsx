@@ -1,7 +1,7 @@
 import { useContext } from "hono/jsx";
 import { type RejectionKind, type RejectionReason, readRejections } from "../db/rejections.ts";
 import { AppLink } from "./app-link.tsx";
-import { codeColumn, numberColumn, textColumn, timeColumn } from "./columns.tsx";
+import { codeColumn, customColumn, fieldColumn, numberColumn, textColumn, timeColumn } from "./columns.tsx";
 import type { Form } from "./form.ts";
 import { amountText, quantitiesText } from "./format.tsx";
 import { UserLink } from "./links.tsx";
@@ -70,12 +70,12 @@ const shownKind = ({ kind = "" }: Form): RejectionKind => (isKind(kind) ? kind :
 
 type ListedRejection = Awaited<ReturnType<typeof readRejections>>[number];
 
-const missingColumn: ListColumn<ListedRejection> = {
-  name: "missing",
-  head: "Missing, the last time",
-  cell: ({ reason }) => <QuantityList of={reason.uncovered ?? {}} />,
-  value: ({ reason }) => quantitiesText(reason.uncovered ?? {}),
-};
+const missingColumn: ListColumn<ListedRejection> = customColumn(
+  "missing",
+  "Missing, the last time",
+  ({ reason }) => <QuantityList of={reason.uncovered ?? {}} />,
+  ({ reason }) => quantitiesText(reason.uncovered ?? {}),
+);
 
 const rejectionsList: Resource<ListedRejection> = {
   path: "rejections",
@@ -88,21 +88,18 @@ const rejectionsList: Resource<ListedRejection> = {
   columns: (form) => {
     const kind = shownKind(form);
     return [
-      {
-        name: "userId",
-        head: "User",
-        cell: ({ userId }) => (userId === null ? <span class="soft">erased</span> : <UserLink id={userId} />),
-        value: ({ userId }) => userId,
-      },
+      fieldColumn("userId", "User", ({ userId }) =>
+        userId === null ? <span class="soft">erased</span> : <UserLink id={userId} />,
+      ),
       codeColumn("subject", REJECTION_LISTS[kind].subject),
       ...(kind === "failed_grant" ? [] : [textColumn("model", "Model")]),
       ...(kind === "shortage" ? [missingColumn] : []),
-      {
-        name: "why",
-        head: "Why",
-        cell: ({ reason }) => <WhyRejected reason={reason} />,
-        value: ({ reason }) => whyRejected(reason, inApiUnit),
-      },
+      customColumn(
+        "why",
+        "Why",
+        ({ reason }) => <WhyRejected reason={reason} />,
+        ({ reason }) => whyRejected(reason, inApiUnit),
+      ),
       numberColumn("times", "Times"),
       timeColumn("lastAt", "Last"),
     ];

@@ -3,6 +3,7 @@ import type { PurserError } from "../errors.ts";
 import { pathIn } from "./app-link.tsx";
 import { Choice, Field, type FilledForm, FormContext, Hidden } from "./fields.tsx";
 import { catchRejection, createDashboardRoutes, type Form, type PageContext } from "./form.ts";
+import type { ShowForm } from "./form-card.tsx";
 import { amountText, queryString } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { csvFile, type ListColumn, type ListPage, ListTable, readShownList, type ShownList } from "./list.tsx";
@@ -37,9 +38,9 @@ export interface Resource<Row, More = unknown> {
   readonly path: string;
   /** The path and name of the CSV file, without `.csv`. By default the path of the page. */
   readonly file?: string;
-  readonly title: string | ((form: Form) => string);
+  readonly title: string | ((form: Form, first: ListAnswer<Row, More> | null) => string);
   readonly section?: Section;
-  /** The name of the table, if it is not the title. */
+  /** The name of the table. By default the heading, or else the title. */
   readonly label?: string;
   /** The head and the id of the list's card, on a page with other cards. */
   readonly heading?: string;
@@ -156,7 +157,7 @@ export async function readListCard<Row, More>(
       {await resource.head?.(c, around)}
       <FilterForm action={pathIn(c, filledPath(c, path)) + hash} filters={filters} form={form} rejection={rejection} />
       <ListTable
-        label={resource.label ?? titleOf(resource, form)}
+        label={resource.label ?? heading ?? titleOf(resource, around)}
         columns={columns}
         list={list}
         empty={typeof empty === "function" ? empty(form, list) : empty}
@@ -175,18 +176,20 @@ export async function readListCard<Row, More>(
   return { ...around, card };
 }
 
-const titleOf = <Row, More>({ title }: Resource<Row, More>, form: Form): string =>
-  typeof title === "function" ? title(form) : title;
+const titleOf = <Row, More>({ title }: Resource<Row, More>, { form, first }: Around<Row, More>): string =>
+  typeof title === "function" ? title(form, first) : title;
 
 /** Shows a resource's list, after a rejected form with the rejection. */
 export async function listPage<Row, More>(c: PageContext, resource: Resource<Row, More>, rejected?: PurserError) {
   const { section, notices = {}, actions, above, below } = resource;
   const { card, ...list } = await readListCard(c, resource);
+  // The path names nothing.
+  if (list.rejection?.code === "not_found") throw list.rejection;
   const around = { ...list, rejection: rejected ?? list.rejection };
   return page(
     c,
     {
-      title: titleOf(resource, list.form),
+      title: titleOf(resource, list),
       section,
       rejection: around.rejection,
       notice: notices[list.form.notice ?? ""],
@@ -199,6 +202,12 @@ export async function listPage<Row, More>(c: PageContext, resource: Resource<Row
     </>,
   );
 }
+
+/** Shows the resource's list after a rejected form of its page. */
+export const listAgain =
+  <Row, More>(resource: Resource<Row, More>): ShowForm =>
+  (c, _form, rejection) =>
+    listPage(c, resource, rejection);
 
 /** Returns a resource's page and its CSV file. */
 export const listHandlers = <Row, More>(resource: Resource<Row, More>) => ({

@@ -3,11 +3,11 @@ import { revokeBalance } from "../books/credits/revoke.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import type { ShownFact } from "./components.tsx";
-import { confirmPage, ReasonField, redirectAfter, requireReason, warnAboutAmount } from "./confirm.tsx";
-import { createDashboardRoutes, type Form, type PageContext } from "./form.ts";
+import { askRoutes, confirmPage, ReasonField, requireReason, warnAboutAmount } from "./confirm.tsx";
+import type { Form, PageContext } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { page } from "./layout.tsx";
-import { BalanceLink, ReferenceLink, userPath } from "./links.tsx";
+import { BalanceLink, ReferenceLink, toUser, userPath } from "./links.tsx";
 import { BeforeAfter } from "./unit-amount.tsx";
 
 /** Returns the balances of a grant that are not revoked, the given one first. */
@@ -61,15 +61,7 @@ async function revokeAll(c: PageContext): Promise<string> {
   const reason = requireReason(form, "reason");
   const { balances } = await balancesOfGrant(c, form.balanceId ?? "");
   for (const { balanceId } of balances) await callVerb(c, (ctx) => revokeBalance(ctx, { balanceId, reason }));
-  return "grant-revoked";
+  return toUser(form, "grant-revoked");
 }
 
-export const revokeGrantRoutes = createDashboardRoutes()
-  .get("/users/revoke-grant", (c) => revokeGrantForm(c, c.req.query()))
-  .post("/users/revoke-grant", (c) =>
-    redirectAfter(
-      c,
-      () => revokeAll(c),
-      (rejection) => revokeGrantForm(c, c.var.form, rejection),
-    ),
-  );
+export const revokeGrantRoutes = askRoutes("/users/revoke-grant", revokeGrantForm, revokeAll);

@@ -67,6 +67,8 @@ const inEnvironment = createMiddleware<DashboardEnv>(async (c, next) => {
   const environment = await requireEnvironment(admin, appId, mode);
   c.set("root", admin);
   c.set("admin", admin);
+  c.set("appId", appId);
+  c.set("mode", mode);
   c.set("appName", app.name);
   c.set("units", { ...readStoredNames(environment.unitNames), currency });
   c.set("ctx", inEnvironmentOf(admin, environment));

@@ -1,7 +1,7 @@
 import { endSession, listSessions } from "../auth/admin-session.ts";
 import { iso } from "../lib/time.ts";
-import { timeColumn } from "./columns.tsx";
-import { Tag } from "./components.tsx";
+import { fieldColumn, timeColumn } from "./columns.tsx";
+import { SubmitButton, Tag } from "./components.tsx";
 import { useRequest } from "./form.ts";
 import { AppForm } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
@@ -22,16 +22,11 @@ export const sessionsRoutes = listRoutes<ListedSession, unknown>({
   title: "Sessions",
   about: "Who is signed in to this dashboard. A session ends by itself eight hours after its sign-in.",
   columns: [
-    {
-      name: "by",
-      head: "Name",
-      cell: ({ by, sessionId }) => (
-        <>
-          {by} {sessionId === useRequest().var.session.sessionId && <Tag kind="active">this one</Tag>}
-        </>
-      ),
-      value: ({ by }) => by,
-    },
+    fieldColumn("by", "Name", ({ by, sessionId }) => (
+      <>
+        {by} {sessionId === useRequest().var.session.sessionId && <Tag kind="active">this one</Tag>}
+      </>
+    )),
     timeColumn("beganAt", "Signed in"),
     timeColumn("endsAt", "Ends"),
     {
@@ -39,9 +34,7 @@ export const sessionsRoutes = listRoutes<ListedSession, unknown>({
       head: "",
       cell: ({ by, sessionId, beganAt }) => (
         <AppForm action="/admin/apps/sessions/end" fields={{ sessionId }}>
-          <button type="submit" class="quiet" aria-label={`End the session of ${by}, ${timeText(beganAt)}`}>
-            End
-          </button>
+          <SubmitButton text="End" kind="quiet" label={`End the session of ${by}, ${timeText(beganAt)}`} />
         </AppForm>
       ),
     },

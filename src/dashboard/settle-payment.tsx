@@ -6,23 +6,12 @@ import { findPayment, type PaymentOutput } from "../payments/payment-lists.ts";
 import { previewSettlement, settlePayment } from "../payments/settle-by-hand.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
 import { pathIn } from "./app-link.tsx";
-import { assertSure, confirmPage, warnAboutAmount, warnAboutId } from "./confirm.tsx";
-import {
-  catchRejection,
-  createDashboardRoutes,
-  type Form,
-  numberField,
-  type PageContext,
-  parseForm,
-  useRequest,
-} from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
+import { confirmPage, stepRoutes, warnAboutAmount, warnAboutId } from "./confirm.tsx";
+import { type Form, numberField, type PageContext, parseForm, useRequest } from "./form.ts";
+import { FormCard, type ShowForm } from "./form-card.tsx";
 import { moneyText } from "./format.tsx";
 import { GrantFields, issuedFacts } from "./grant.tsx";
 import { paymentPath } from "./links.tsx";
-
-/** Shows the page of the payment in the path. */
-type ShowPayment = (c: PageContext, rejection?: PurserError) => Response | Promise<Response>;
 
 const paymentKeyIn = (c: PageContext): string => c.req.param("paymentKey") ?? "";
 
@@ -37,7 +26,7 @@ export async function namedByStripe(
   c: PageContext,
   asked: Awaited<ReturnType<typeof findPayment>>["asked"],
 ): Promise<NamedGrant> {
-  const { appId, mode } = c.var.ctx.environment;
+  const { appId, mode } = c.var;
   const first = asked.find(({ pack }) => pack !== null);
   if (first === undefined) return { pack: null, quantity: null };
   const { setting } = await readStripe(c.var.root, appId, mode);
@@ -62,7 +51,7 @@ export const SettleForm = (props: {
   return (
     <FormCard
       method="get"
-      action={`${paymentPath(payment.paymentKey)}/settle`}
+      action={`${paymentPath(payment.paymentKey)}/settle/confirm`}
       title="Grant it by hand"
       about="Later refunds and disputes at Stripe take these credits back."
       form={{ ...preselected, ...form, userId: form.userId ?? payment.userId ?? "" }}
@@ -85,25 +74,16 @@ function readSettlement(c: PageContext, form: Form) {
 }
 
 /** Shows which credits a settlement would grant, to which user, and what that user would then have. */
-async function confirmSettlement(c: PageContext, form: Form, showPayment: ShowPayment, refused?: PurserError) {
+async function confirmSettlement(c: PageContext, form: Form, rejection?: PurserError) {
   const key = paymentKeyIn(c);
-  const { ctx, root } = c.var;
-  const read = await catchRejection(async () => {
-    const input = readSettlement(c, form);
-    return {
-      input,
-      plan: await previewSettlement(ctx, key, input),
-      totals: await readUserTotals(ctx, input.userId),
-      warnAboutUser: await warnAboutId(ctx, input.userId),
-      payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
-    };
-  });
-  if (read.result === undefined) return showPayment(c, read.rejection);
-  const { input, plan, totals, payment, warnAboutUser } = read.result;
+  const { ctx, root, appId, mode } = c.var;
+  const input = readSettlement(c, form);
+  const plan = await previewSettlement(ctx, key, input);
+  const payment = await findPayment(root, appId, mode, key);
   const at = paymentPath(key);
   // A confirmation that is opened again after the grant has nothing left to confirm.
   if (payment.grants.length > 0) return c.redirect(pathIn(c, at), 303);
-  const warnings = plan.amounts.flatMap(({ unit, amount }) => warnAboutAmount(unit, amount));
+  const totals = await readUserTotals(ctx, input.userId);
   return confirmPage(c, {
     title: "Confirm settlement",
     typed: form,
@@ -111,8 +91,11 @@ async function confirmSettlement(c: PageContext, form: Form, showPayment: ShowPa
     change: at,
     button: "Grant credits",
     cancel: at,
-    warnings: [...warnAboutUser, ...warnings],
-    rejection: refused,
+    warnings: [
+      ...(await warnAboutId(ctx, input.userId)),
+      ...plan.amounts.flatMap(({ unit, amount }) => warnAboutAmount(unit, amount)),
+    ],
+    rejection,
     facts: [
       ["Payment", `${payment.paymentKey}: ${moneyText(payment.captured, payment.currency)} paid`],
       ["User", input.userId],
@@ -125,19 +108,12 @@ async function confirmSettlement(c: PageContext, form: Form, showPayment: ShowPa
   });
 }
 
-/** Returns the routes that grant an unmatched payment by hand. */
-export const settleRoutes = (showPayment: ShowPayment) =>
-  createDashboardRoutes()
-    .get("/payments/:paymentKey/settle", (c) => confirmSettlement(c, c.req.query(), showPayment))
-    .post("/payments/:paymentKey/settle", (c) => {
-      const { form, admin, ctx } = c.var;
-      const settle = async () => {
-        assertSure(form);
-        return settlePayment(admin, ctx.environment.appId, paymentKeyIn(c), readSettlement(c, form));
-      };
-      return submit(c, settle, {
-        to: `${paymentPath(paymentKeyIn(c))}?notice=settled`,
-        again: (rejection) =>
-          rejection.param === "sure" ? confirmSettlement(c, form, showPayment, rejection) : showPayment(c, rejection),
-      });
-    });
+async function submitSettlement(c: PageContext) {
+  const key = paymentKeyIn(c);
+  await settlePayment(c.var.admin, c.var.appId, key, readSettlement(c, c.var.form));
+  return `${paymentPath(key)}?notice=settled`;
+}
+
+/** Returns the routes that grant an unmatched payment by hand. `form` shows the page of the payment in the path. */
+export const settleRoutes = (form: ShowForm) =>
+  stepRoutes("/payments/:paymentKey/settle", { form, confirm: confirmSettlement, act: submitSettlement });

@@ -15,6 +15,7 @@ import { invalid, PurserError } from "../errors.ts";
 import { readForm } from "../http/body.ts";
 import { displayName } from "../http/fields.ts";
 import { UNKNOWN_KEY_BYTES_MAX } from "../http/json-body.ts";
+import { SubmitButton } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, type PageContext, parseForm } from "./form.ts";
 import { page } from "./layout.tsx";
@@ -148,7 +149,7 @@ function signInPage(c: PageContext, { next, kept = null, name, rejection }: Sign
           autocomplete="current-password"
           rejection={rejection}
         />
-        <button type="submit">Sign in</button>
+        <SubmitButton text="Sign in" />
       </div>
     </form>,
   );
@@ -180,7 +181,7 @@ async function keptFormPage(c: PageContext, kept: KeptForm, sessionId: string) {
       <Hidden fields={{ ...kept.fields, _form }} />
       <p>Your form is kept. It has changed nothing yet.</p>
       <div class="row">
-        <button type="submit">Send the form</button>
+        <SubmitButton text="Send the form" />
         <a class="button quiet" href="/admin/apps">
           Discard it
         </a>

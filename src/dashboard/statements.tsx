@@ -8,16 +8,16 @@ import {
   type StatementSummary,
   statementCsv,
 } from "../books/statements/monthly-statements.ts";
-import { AppLink } from "./app-link.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
 import { linkColumn, tagColumn, timeColumn } from "./columns.tsx";
-import { numberHead, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import type { FigureName } from "./figures.tsx";
 import { createDashboardRoutes, type PageContext, parseForm } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
+import { FormCard, onSubmit } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
 import { page } from "./layout.tsx";
-import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
+import { listAgain, listRoutes, type Resource, wholeList } from "./resource.tsx";
+import { numberHead, Table } from "./table.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
 const statementsList: Resource<StatementSummary> = {
@@ -37,10 +37,7 @@ const statementsList: Resource<StatementSummary> = {
         status === "ready" ? <AppLink to={`statements/${statementId}.csv`}>CSV</AppLink> : "",
     },
   ],
-  read: wholeList(async ({ var: { root, ctx } }) => {
-    const { appId, mode } = ctx.environment;
-    return (await listStatements(root, appId, mode)).statements;
-  }),
+  read: wholeList(async ({ var: { root, appId, mode } }) => (await listStatements(root, appId, mode)).statements),
   empty: "No statements yet. Request a month below.",
   below: (_, { rejection }) => (
     <FormCard
@@ -89,8 +86,7 @@ const STATEMENT_COLUMNS: readonly (readonly [head: string, of: StatementTerm["of
 ];
 
 async function statementPage(c: PageContext, statementId: string) {
-  const { appId } = c.var.ctx.environment;
-  const { month, lines } = await readStatement(c.var.root, appId, statementId);
+  const { month, lines } = await readStatement(c.var.root, c.var.appId, statementId);
   const columns = STATEMENT_COLUMNS.filter(([, of]) => lines?.some((line) => of(line) !== 0));
   return page(
     c,
@@ -111,9 +107,7 @@ async function statementPage(c: PageContext, statementId: string) {
         />
         <p class="soft">Columns without an amount are not shown. The CSV file has all of them.</p>
         <p>
-          <AppLink class="button quiet" to={`statements/${statementId}.csv`}>
-            Save as CSV
-          </AppLink>
+          <LinkButton text="Save as CSV" to={`statements/${statementId}.csv`} />
         </p>
       </section>
     ),
@@ -122,22 +116,17 @@ async function statementPage(c: PageContext, statementId: string) {
 
 export const statementsRoutes = createDashboardRoutes()
   .route("/", listRoutes(statementsList))
-  .post("/statements", (c) => {
-    const { appId, mode } = c.var.ctx.environment;
-    const { month } = c.var.form;
-    return submit(
-      c,
-      async () => createStatement(c.var.admin, appId, parseForm(createStatementInput, { mode, month })),
-      {
-        to: ({ statementId }) => `statements/${statementId}`,
-        again: (rejection) => listPage(c, statementsList, rejection),
-      },
-    );
-  })
+  .post(
+    "/statements",
+    onSubmit(async ({ var: { admin, appId, mode, form } }) => {
+      const input = parseForm(createStatementInput, { mode, month: form.month });
+      return `statements/${(await createStatement(admin, appId, input)).statementId}`;
+    }, listAgain(statementsList)),
+  )
   .get("/statements/:statementId{stm_[^/]+\\.csv}", async (c) => {
-    const { appId } = c.var.ctx.environment;
-    const statement = await readStatement(c.var.root, appId, c.req.param("statementId").slice(0, -".csv".length));
-    const unitNames = namesOfMany(await readUnitNames(c.var.root, appId, statement.mode));
+    const { root, appId } = c.var;
+    const statement = await readStatement(root, appId, c.req.param("statementId").slice(0, -".csv".length));
+    const unitNames = namesOfMany(await readUnitNames(root, appId, statement.mode));
     const text = statementCsv(statement, { isRaw: c.req.query("raw") === "true", unitNames });
     return c.body(text, 200, {
       "content-type": "text/csv; charset=utf-8",

@@ -1,7 +1,7 @@
 import { listStripeEventsInput } from "../api/payments/list-stripe-events.ts";
 import { OUTCOMES } from "../payments/outcomes.ts";
 import { type ListStripeEventsOutput, listStripeEvents } from "../payments/read-stripe-log.ts";
-import { shownColumn, textColumn, timeColumn } from "./columns.tsx";
+import { customColumn, fieldColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
 import { parseForm } from "./form.ts";
 import { PaymentLink, StripeLink, UserLink } from "./links.tsx";
 import { listRoutes } from "./resource.tsx";
@@ -16,43 +16,34 @@ export const stripeEventsRoutes = listRoutes<ListStripeEventsOutput["events"][nu
   columns: [
     timeColumn("at", "Received"),
     textColumn("type", "Event"),
-    {
-      name: "eventId",
-      head: "At Stripe",
-      cell: ({ eventId, objectId }) =>
-        [eventId, objectId].map(
-          (id) =>
-            id !== null && (
-              <div>
-                <StripeLink id={id} />
-              </div>
-            ),
-        ),
-      value: ({ eventId }) => eventId,
-    },
+    fieldColumn("eventId", "At Stripe", ({ eventId, objectId }) =>
+      [eventId, objectId].map(
+        (id) =>
+          id !== null && (
+            <div>
+              <StripeLink id={id} />
+            </div>
+          ),
+      ),
+    ),
     { name: "objectId", value: ({ objectId }) => objectId },
     shownColumn("outcome", "Effect", ({ outcome, reason }) => (reason === null ? outcome : `${outcome}: ${reason}`)),
-    {
-      name: "user",
-      head: "Pack and user",
-      cell: ({ asked }) => (
+    customColumn(
+      "user",
+      "Pack and user",
+      ({ asked }) => (
         <>
           {asked?.pack} {asked !== null && asked.user !== null && <UserLink id={asked.user} />}
         </>
       ),
-      value: ({ asked }) => asked?.user ?? null,
-    },
+      ({ asked }) => asked?.user ?? null,
+    ),
     textColumn("hint", "What to change"),
-    {
-      name: "paymentKey",
-      head: "Payment",
-      cell: ({ paymentKey }) => paymentKey !== null && <PaymentLink id={paymentKey} />,
-      value: ({ paymentKey }) => paymentKey,
-    },
+    fieldColumn("paymentKey", "Payment", ({ paymentKey }) => paymentKey !== null && <PaymentLink id={paymentKey} />),
   ],
   filters: [{ name: "outcome", label: "Effect", options: [["", "all"], ...OUTCOMES] }],
   read: (c, { outcome }) => {
-    const { appId, mode } = c.var.ctx.environment;
+    const { appId, mode } = c.var;
     const input = parseForm(listStripeEventsInput, { mode, outcome });
     return async (page) => {
       const { events, nextCursor } = await listStripeEvents(c.var.root, appId, { ...input, ...page });

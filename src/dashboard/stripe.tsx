@@ -3,8 +3,8 @@ import type { PurserError } from "../errors.ts";
 import { exactNumber } from "../lib/json.ts";
 import { STRIPE_EVENTS } from "../payments/stripe-event.ts";
 import { type StripeOutput, setStripe } from "../payments/stripe-setting.ts";
-import { AppLink } from "./app-link.tsx";
-import { CopyBox } from "./components.tsx";
+import { LinkButton } from "./app-link.tsx";
+import { Card, CopyBox } from "./components.tsx";
 import { confirmPage } from "./confirm.tsx";
 import { Field, LongText } from "./fields.tsx";
 import { createDashboardRoutes, type PageContext, parseForm, textField, useRequest } from "./form.ts";
@@ -23,7 +23,7 @@ export const StripeSetup = (props: { stripe: StripeOutput; rejection: PurserErro
   const { rejection } = props;
   const c = useRequest();
   const { setting, lastEventAt, refused } = props.stripe;
-  const { appId, mode } = c.var.ctx.environment;
+  const { appId, mode } = c.var;
   const { publicOrigin } = c.var.root.settings;
   const origin = publicOrigin === null || publicOrigin === "request" ? new URL(c.req.url).origin : publicOrigin;
   const prices = (setting?.prices ?? []).map(({ price, packId, quantity, expires, trial, amount }) =>
@@ -36,8 +36,7 @@ export const StripeSetup = (props: { stripe: StripeOutput; rejection: PurserErro
   );
   return (
     <>
-      <section class="card">
-        <h2>What to enter at Stripe</h2>
+      <Card title="What to enter at Stripe">
         <p>
           Last event received: <b>{timeText(lastEventAt, "none yet")}</b>
           {setting === null ? ". Not set: no events are accepted." : ""}
@@ -57,20 +56,14 @@ export const StripeSetup = (props: { stripe: StripeOutput; rejection: PurserErro
           <code>metadata.user</code> and <code>metadata.pack</code>.
         </p>
         <CopyBox label="Metadata of a checkout" value="metadata[pack]=PACK&client_reference_id=USER" />
-      </section>
+      </Card>
       <FormCard
         action="payments/stripe"
         title="Setting"
         form={{ currency: setting?.currency ?? "usd", prices: prices.join("\n"), ...c.var.form }}
         rejection={rejection}
         button="Save setting"
-        beside={
-          setting !== null && (
-            <AppLink class="button quiet" to="stripe-off">
-              Stop accepting events
-            </AppLink>
-          )
-        }
+        beside={setting !== null && <LinkButton text="Stop accepting events" to="stripe-off" />}
       >
         <Field
           label="Signing secret"
@@ -131,7 +124,7 @@ function readPrice(text: string) {
 
 /** Stores the setting of the form. Throws the rejections of the API. */
 export async function saveStripe(c: PageContext) {
-  const { appId, mode } = c.var.ctx.environment;
+  const { appId, mode } = c.var;
   const { form } = c.var;
   const secrets = [textField(form, "secret"), textField(form, "previous")].filter((text) => text !== undefined);
   const lines = (form.prices ?? "").split("\n").filter((text) => text.trim() !== "");

@@ -4,13 +4,14 @@ import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { PaymentOutput } from "../payments/payment-lists.ts";
 import { AppLink, pathIn } from "./app-link.tsx";
-import { numberHead, Pager, Table } from "./components.tsx";
+import { Card, Pager } from "./components.tsx";
 import { type Form, useRequest } from "./form.ts";
 import { amountText, everyText, moneyText, queryString, Time } from "./format.tsx";
 import { EventLink, paymentPath, ReservationLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
 import { TIMELINE_ACTIONS_MAX, type TimelineItem, type TimelinePage } from "./read-timeline.ts";
 import { WhyRejected } from "./rejections.tsx";
+import { numberHead, Table } from "./table.tsx";
 import { QuantityList, type ShownUnits, unitChangeText } from "./unit-amount.tsx";
 
 type ItemOf<Kind extends TimelineItem["kind"]> = Extract<TimelineItem, { kind: Kind }>;
@@ -39,8 +40,7 @@ export const Timeline = ({ userId, page, balances }: TimelineProps) => {
   const c = useRequest();
   const { now, realNow } = c.var.ctx;
   return (
-    <section class="card" id="timeline">
-      <h2>Timeline</h2>
+    <Card title="Timeline" id="timeline">
       <Table
         label="Timeline"
         csv="timeline"
@@ -65,7 +65,7 @@ export const Timeline = ({ userId, page, balances }: TimelineProps) => {
         next={olderMs === null ? null : link(String(olderMs))}
         words={["Back to the newest", "Further back"]}
       />
-    </section>
+    </Card>
   );
 };
 

@@ -1,6 +1,6 @@
 import type { EndUserAuthOutput, TokenTest } from "../catalog/apps.ts";
 import type { PurserError } from "../errors.ts";
-import { Choice, Field, LongText } from "./fields.tsx";
+import { Check, Choice, Field, LongText } from "./fields.tsx";
 import { type Form, textField } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 
@@ -86,9 +86,7 @@ export const TokenSetting = ({ setting, form: typed, rejection }: TokenSettingPr
       ))}
       <div class="checks wide">
         {CHECKS.map(([name, label]) => (
-          <label>
-            <input type="checkbox" name={name} value="yes" checked={form[name] === "yes"} /> {label}
-          </label>
+          <Check name={name}>{label}</Check>
         ))}
       </div>
       <Field

@@ -2,12 +2,13 @@ import type { Child } from "hono/jsx";
 import { environmentUsageInput } from "../api/apps/get-environment-usage.ts";
 import { readUsageFigures, type UsageFigures } from "../books/usage/usage-figures.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import { type NumberHead, type Tab, Table } from "./components.tsx";
+import type { Tab } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard } from "./form-card.tsx";
 import { amountText, queryString } from "./format.tsx";
 import { page, sectionOfPath } from "./layout.tsx";
+import { type NumberHead, Table } from "./table.tsx";
 
 /** The sums of a day, a model or another group of usage. */
 export type Used = UsageFigures["totals"]["byDay"][number];
@@ -27,7 +28,7 @@ function daysAsked(c: PageContext, today: number) {
 }
 
 async function readDays(c: PageContext, days: { readonly from: string; readonly to: string }) {
-  const { appId, mode } = c.var.ctx.environment;
+  const { appId, mode } = c.var;
   const lastMs = Date.parse(`${days.to}T00:00:00Z`);
   const to = Number.isNaN(lastMs) ? days.to : iso(lastMs + DAY_MS);
   const span = parseForm(environmentUsageInput, { mode, from: `${days.from}T00:00:00Z`, to, groupBy: "day" });

@@ -11,16 +11,16 @@ import {
 } from "../books/limits/limits.ts";
 import { changeLimit, deleteLimit } from "../books/limits/update-limit.ts";
 import { PurserError } from "../errors.ts";
-import { AppLink, pathIn } from "./app-link.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
 import { linkColumn, menuColumn, quantityColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
 import { Empty } from "./components.tsx";
-import { confirmPage } from "./confirm.tsx";
+import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, numberField, type PageContext, parseForm, textField } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
+import { FormCard, onSubmit } from "./form-card.tsx";
 import { amountText, everyText } from "./format.tsx";
 import { page } from "./layout.tsx";
-import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
+import { listAgain, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { readRandom } from "./session.tsx";
 import { UnitLabel, unitText } from "./unit-amount.tsx";
 import { UnitChoice } from "./unit-choice.tsx";
@@ -60,10 +60,7 @@ const limitsList: Resource<UsageLimitOutput> = {
       ],
     ),
   ],
-  read: wholeList(async ({ var: { root, ctx } }) => {
-    const { appId, mode } = ctx.environment;
-    return (await listLimits(root, appId, mode)).limits;
-  }),
+  read: wholeList(async ({ var: { root, appId, mode } }) => (await listLimits(root, appId, mode)).limits),
   empty: (
     <Empty icon="limits" title="No usage limits yet">
       Create one below, such as 50 messages a day.
@@ -97,27 +94,19 @@ const limitsList: Resource<UsageLimitOutput> = {
 };
 
 /** Returns the limit in the path. Throws `not_found` for a limit of the other mode. */
-async function limitOfPage(c: PageContext): Promise<LimitOfApp> {
-  const { appId, mode } = c.var.ctx.environment;
-  const limit = await requireLimit(c.var.root, appId, c.req.param("limitId") ?? "");
+async function limitInPath(c: PageContext): Promise<LimitOfApp> {
+  const { root, appId, mode } = c.var;
+  const limit = await requireLimit(root, appId, c.req.param("limitId") ?? "");
   if (limit.mode !== mode || limit.isDeleted)
     throw new PurserError("not_found", `There is no such limit in ${mode} mode.`);
   return limit;
 }
 
-async function readLimit(c: PageContext): Promise<UsageLimitOutput> {
-  const limit = await limitOfPage(c);
-  return presentLimit(limit, limit.mode);
-}
-
-async function limitPage(c: PageContext, limit: UsageLimitOutput, rejection?: PurserError) {
-  const { limitId, name, unit, every, timeZone } = limit;
-  const at = pathIn(c, `usage-limits/${limitId}`);
-  const deleteLink = (
-    <a class="button quiet danger" href={`${at}/delete`}>
-      Delete
-    </a>
-  );
+async function limitPage(c: PageContext, rejection?: PurserError) {
+  const row = await limitInPath(c);
+  const { limitId, name, unit, amount, matches, every, timeZone } = presentLimit(row, row.mode);
+  const at = `usage-limits/${limitId}`;
+  const deleteLink = <LinkButton text="Delete" kind="danger" to={`${at}/delete`} />;
   return page(
     c,
     { title: name, section: "usage-limits", rejection, actions: deleteLink },
@@ -126,11 +115,11 @@ async function limitPage(c: PageContext, limit: UsageLimitOutput, rejection?: Pu
       title="Edit"
       about={
         <>
-          Counts <Rules of={limit.matches} /> events in <UnitLabel unit={unit} />, every {everyText(every, timeZone)}. A
+          Counts <Rules of={matches} /> events in <UnitLabel unit={unit} />, every {everyText(every, timeZone)}. A
           changed amount also applies to the usage so far.
         </>
       }
-      form={{ name, amount: amountText(limit.amount), ...c.var.form }}
+      form={{ name, amount: amountText(amount), ...c.var.form }}
       rejection={rejection}
       schema={createLimitInput}
       button="Save limit"
@@ -141,11 +130,11 @@ async function limitPage(c: PageContext, limit: UsageLimitOutput, rejection?: Pu
   );
 }
 
-async function deleteLimitPage(c: PageContext) {
-  const { limitId, name } = await readLimit(c);
+async function askDeleteLimit(c: PageContext) {
+  const { id, name } = await limitInPath(c);
   return confirmPage(
     c,
-    { button: "Delete limit", cancel: `usage-limits/${limitId}`, isDangerous: true },
+    { button: "Delete limit", cancel: `usage-limits/${id}`, isDangerous: true },
     <p>
       Delete the limit <strong>{name}</strong>? It no longer rejects usage, and the used amounts are deleted.
     </p>,
@@ -154,33 +143,37 @@ async function deleteLimitPage(c: PageContext) {
 
 export const usageLimitPages = createDashboardRoutes()
   .route("/", listRoutes(limitsList))
-  .post("/usage-limits", (c) => {
-    const { appId, mode } = c.var.ctx.environment;
-    const { form, admin } = c.var;
-    const create = async () => {
+  .post(
+    "/usage-limits",
+    onSubmit(async (c) => {
+      const { form, admin, appId, mode } = c.var;
       const rule = { event: textField(form, "event"), model: textField(form, "model") };
       const hasRule = rule.event !== undefined || rule.model !== undefined;
       const { name, unit, every } = form;
       const fields = { mode, name, unit, every, amount: numberField(form, "amount"), matches: hasRule ? [rule] : [] };
       const [per, timeZone] = [textField(form, "per"), textField(form, "timeZone")];
       const limitId = `lim_${await readRandom(c, form.nonce ?? admin.newId(""))}`;
-      return createLimit(admin, appId, parseForm(createLimitInput, { ...fields, per, timeZone }), limitId);
-    };
-    const again = (rejection: PurserError) => listPage(c, limitsList, rejection);
-    return submit(c, create, { to: "usage-limits?notice=created", again });
-  })
-  .get(USAGE_LIMIT_PATH, async (c) => limitPage(c, await readLimit(c)))
-  .post(USAGE_LIMIT_PATH, async (c) => {
-    const limit = await limitOfPage(c);
-    const change = async () => {
-      const input = { name: c.var.form.name, amount: numberField(c.var.form, "amount") };
-      return changeLimit(c.var.admin, limit, parseForm(changeLimitInput, input));
-    };
-    const again = (rejection: PurserError) => limitPage(c, presentLimit(limit, limit.mode), rejection);
-    return submit(c, change, { to: "usage-limits?notice=changed", again });
-  })
-  .get(`${USAGE_LIMIT_PATH}/delete`, deleteLimitPage)
-  .post(`${USAGE_LIMIT_PATH}/delete`, async (c) => {
-    await deleteLimit(c.var.admin, await limitOfPage(c));
-    return c.redirect(pathIn(c, "usage-limits?notice=deleted"), 303);
-  });
+      await createLimit(admin, appId, parseForm(createLimitInput, { ...fields, per, timeZone }), limitId);
+      return "usage-limits?notice=created";
+    }, listAgain(limitsList)),
+  )
+  .get(USAGE_LIMIT_PATH, (c) => limitPage(c))
+  .post(
+    USAGE_LIMIT_PATH,
+    onSubmit(
+      async (c) => {
+        const { form, admin } = c.var;
+        const input = parseForm(changeLimitInput, { name: form.name, amount: numberField(form, "amount") });
+        await changeLimit(admin, await limitInPath(c), input);
+        return "usage-limits?notice=changed";
+      },
+      (c, _form, rejection) => limitPage(c, rejection),
+    ),
+  )
+  .route(
+    "/",
+    askRoutes(`${USAGE_LIMIT_PATH}/delete`, askDeleteLimit, async (c) => {
+      await deleteLimit(c.var.admin, await limitInPath(c));
+      return "usage-limits?notice=deleted";
+    }),
+  );

@@ -2,10 +2,11 @@ import { doubleOf, UNITS, type Unit } from "../books/amounts/amount.ts";
 import { FORECAST_DAYS, type Forecast } from "../books/credits/forecast.ts";
 import type { FoundUser } from "../books/credits/users.ts";
 import type { UsageFigures } from "../books/usage/usage-figures.ts";
-import { AppLink } from "./app-link.tsx";
-import { Amounts, numberHead, Table, unitHead } from "./components.tsx";
+import { LinkButton } from "./app-link.tsx";
+import { Amounts } from "./components.tsx";
 import { amountText, runsOutText, shortAmount } from "./format.tsx";
 import { UserLink } from "./links.tsx";
+import { numberHead, Table, unitHead } from "./table.tsx";
 import { BareAmount, UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
 type UserUsed = UsageFigures["users"]["largest"][number];
@@ -117,9 +118,7 @@ export const RunsOut = ({ forecasts, users }: RunsOutProps) => {
             {shortAmount(aDay)} <UnitLabel unit={unit} />
           </>,
           runsOutText(daysLeft),
-          <AppLink class="button quiet small" to="users/grant" fields={{ userId }}>
-            Grant
-          </AppLink>,
+          <LinkButton text="Grant" kind="small" to="users/grant" fields={{ userId }} />,
         ])}
       />
     </section>

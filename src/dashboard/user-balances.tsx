@@ -7,10 +7,11 @@ import type { ReservationOutput } from "../books/usage/read-reservation.ts";
 import type { UserModels } from "../books/usage/usage-figures.ts";
 import { AppLink } from "./app-link.tsx";
 import { Meter } from "./chart.tsx";
-import { numberHead, RowMenu, Table, Tag, unitHead } from "./components.tsx";
+import { Card, RowMenu, Tag } from "./components.tsx";
 import { amountText, runsOutText, shortAmount, timeText } from "./format.tsx";
 import { ReservationLink, releasePath } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
+import { numberHead, Table, unitHead } from "./table.tsx";
 import { AmountList, BareAmount, PartOfAmount, partText, UnitAmount, UnitLabel, UnitsContext } from "./unit-amount.tsx";
 
 export type UserBalance = BalanceList["balances"][number];
@@ -23,8 +24,7 @@ export const Balances = ({ userId, list }: { userId: string; list: BalanceList }
   const grants = balancesByGrant(list);
   const folded = grants.slice(OPEN_MAX);
   return (
-    <section class="card" id="balances">
-      <h2>Balances, in spending order</h2>
+    <Card title="Balances, in spending order" id="balances">
       <UserGrants userId={userId} label="Grants" grants={grants.slice(0, OPEN_MAX)} />
       {folded.length > 0 && (
         <details class="more">
@@ -40,7 +40,7 @@ export const Balances = ({ userId, list }: { userId: string; list: BalanceList }
           </AppLink>
         </p>
       )}
-    </section>
+    </Card>
   );
 };
 
@@ -167,8 +167,7 @@ function byRules({ balances, isTruncated }: BalanceList, unit: Unit) {
 
 /** Shows the user's totals by unit. */
 export const Totals = ({ list, totals, forecasts }: TotalsProps) => (
-  <section class="card" id="totals">
-    <h2>Total</h2>
+  <Card title="Total" id="totals">
     {totals.units.length === 0 && <p class="empty">Nothing can be spent now.</p>}
     <dl class="facts">
       {[...totals.units, ...spentUnits(totals, forecasts)].map(({ unit, remaining, held, heldMinor }) => (
@@ -204,7 +203,7 @@ export const Totals = ({ list, totals, forecasts }: TotalsProps) => (
         The real totals may be larger: only {amountText(totals.balances)} balances and reservations are added up.
       </p>
     )}
-  </section>
+  </Card>
 );
 
 /** Shows the user's usage by model. */
@@ -212,8 +211,7 @@ export const ByModel = ({ usage: { days, models, isPartial } }: { usage: UserMod
   if (models.length === 0) return null;
   const units = UNITS.filter((unit) => models.some(({ quantities }) => doubleOf(quantities[unit]) > 0));
   return (
-    <section class="card" id="models">
-      <h2>Usage in {days} days, by model</h2>
+    <Card title={`Usage in ${days} days, by model`} id="models">
       <Table
         label="Usage by model"
         csv="usage-by-model"
@@ -228,7 +226,7 @@ export const ByModel = ({ usage: { days, models, isPartial } }: { usage: UserMod
       <p class="soft">
         Summed some minutes after each event.{isPartial ? " There is more usage than is added up here." : ""}
       </p>
-    </section>
+    </Card>
   );
 };
 
@@ -239,8 +237,7 @@ interface HoldsProps {
 
 /** Shows the user's open reservations, each with a link to its page, where it can be released. */
 export const Holds = ({ reservations, isAll }: HoldsProps) => (
-  <section class="card" id="holds">
-    <h2>Open reservations</h2>
+  <Card title="Open reservations" id="holds">
     <Table
       label="Open reservations"
       csv="reservations"
@@ -261,5 +258,5 @@ export const Holds = ({ reservations, isAll }: HoldsProps) => (
       ])}
     />
     {!isAll && <p class="soft">Only the newest {reservations.length} are shown.</p>}
-  </section>
+  </Card>
 );

@@ -8,12 +8,13 @@ import { describeEvents, type EventDescription } from "../books/usage/describe-e
 import { invalid } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { StepChart } from "./chart.tsx";
-import { numberHead } from "./components.tsx";
+import { customColumn } from "./columns.tsx";
 import { type Form, type PageContext, parseForm, textField, timeField } from "./form.ts";
 import { Time, timeText } from "./format.tsx";
 import { BalanceLink, EventLink, ReservationLink } from "./links.tsx";
 import type { ListColumn } from "./list.tsx";
 import type { Resource } from "./resource.tsx";
+import { numberHead } from "./table.tsx";
 import { BareAmount, QuantityList, UnitChange, UnitsContext, unitAmountText, unitText } from "./unit-amount.tsx";
 import type { UserBalance } from "./user-balances.tsx";
 
@@ -140,7 +141,12 @@ const LEDGER_COLUMNS: readonly ListColumn<LedgerLine>[] = [
   },
   { ...columnOf("reason"), head: "Reason", cell: (row) => row.reason },
   { ...columnOf("cause"), head: "Cause", cell: (row) => row.cause },
-  { name: "by", head: "By", cell: (row) => row.writtenBy, value: (row) => row.writtenBy },
+  customColumn(
+    "by",
+    "By",
+    (row) => row.writtenBy,
+    (row) => row.writtenBy,
+  ),
   {
     name: "source",
     head: "Source",

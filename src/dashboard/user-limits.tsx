@@ -4,15 +4,14 @@ import type { UserLimitOutput } from "../books/limits/read-user-limits.ts";
 import { removeOverride, setOverride } from "../books/limits/user-limits.ts";
 import { invalid } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { AppLink } from "./app-link.tsx";
-import { Table } from "./components.tsx";
-import { redirectAfter } from "./confirm.tsx";
+import { SubmitButton } from "./components.tsx";
+import { backToUser } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
 import { createDashboardRoutes, numberField, type PageContext } from "./form.ts";
-import { AppForm } from "./form-card.tsx";
+import { AppForm, onSubmit } from "./form-card.tsx";
 import { Time } from "./format.tsx";
-import { page } from "./layout.tsx";
-import { userPath } from "./links.tsx";
+import { toUser } from "./links.tsx";
+import { TableCard } from "./table.tsx";
 import { PartOfAmount, UnitAmount, UnitsContext, unitText } from "./unit-amount.tsx";
 
 const OVERRIDE_PATH = "users/limit";
@@ -26,30 +25,28 @@ interface UserLimitsProps {
 /** Shows how much of each limit a user has used, with a bar, and a form that sets or lifts the user's override. */
 export const UserLimits = ({ userId, limits }: UserLimitsProps) =>
   limits.length === 0 ? null : (
-    <section class="card" id="limits">
-      <h2>Usage limits</h2>
-      <Table
-        label="Usage limits"
-        csv="usage-limits"
-        head={["Limit", "Used", "Share", "Resets", ""]}
-        rows={limits.map((limit) => [
-          limit.name,
-          <>
-            {limit.amount === null ? (
-              <UnitAmount of={limit.used} unit={limit.unit} />
-            ) : (
-              <PartOfAmount part={limit.used} of={limit.amount} unit={limit.unit} />
-            )}{" "}
-            {PERIODS[limit.every]}
-            {limit.amount === null ? ", no limit" : ""}
-          </>,
-          <LimitBar limit={limit} />,
-          <Time at={limit.resetsAt} />,
-          <OverrideForm userId={userId} limit={limit} />,
-        ])}
-        empty=""
-      />
-    </section>
+    <TableCard
+      title="Usage limits"
+      id="limits"
+      csv="usage-limits"
+      head={["Limit", "Used", "Share", "Resets", ""]}
+      rows={limits.map((limit) => [
+        limit.name,
+        <>
+          {limit.amount === null ? (
+            <UnitAmount of={limit.used} unit={limit.unit} />
+          ) : (
+            <PartOfAmount part={limit.used} of={limit.amount} unit={limit.unit} />
+          )}{" "}
+          {PERIODS[limit.every]}
+          {limit.amount === null ? ", no limit" : ""}
+        </>,
+        <LimitBar limit={limit} />,
+        <Time at={limit.resetsAt} />,
+        <OverrideForm userId={userId} limit={limit} />,
+      ])}
+      empty=""
+    />
   );
 
 const LimitBar = ({ limit: { amount, used, name } }: { limit: UserLimitOutput }) =>
@@ -69,45 +66,27 @@ const OverrideForm = ({ userId, limit }: Omit<UserLimitsProps, "limits"> & { rea
         label={`Amount of ${limit.name} for this user (${unitText(useContext(UnitsContext), limit.unit)})`}
         name="amount"
       />
-      <button type="submit" name="act" value="set" class="quiet small">
-        Set
-      </button>
-      <button type="submit" name="act" value="unlimited" class="quiet small">
-        No limit
-      </button>
-      <button type="submit" name="act" value="lift" class="quiet small">
-        Lift the override
-      </button>
+      <SubmitButton text="Set" kind="small" name="act" value="set" />
+      <SubmitButton text="No limit" kind="small" name="act" value="unlimited" />
+      <SubmitButton text="Lift the override" kind="small" name="act" value="lift" />
     </AppForm>
   </details>
 );
 
-function actOnOverride(c: PageContext) {
+async function actOnOverride(c: PageContext) {
   const { form } = c.var;
   const { userId = "", limitId = "" } = form;
-  return callVerb(c, async (ctx) => {
-    if (form.act === "lift") return removeOverride(ctx, limitId, { userId });
-    if (form.act === "unlimited") return setOverride(ctx, limitId, { userId, amount: null });
-    const amount = numberField(form, "amount");
-    if (typeof amount !== "number") throw invalid("amount", "must be a number");
-    return setOverride(ctx, limitId, { userId, amount });
-  });
+  if (form.act === "lift") {
+    await callVerb(c, (ctx) => removeOverride(ctx, limitId, { userId }));
+    return toUser(form, "limit-lifted");
+  }
+  const amount = form.act === "unlimited" ? null : numberField(form, "amount");
+  if (amount !== null && typeof amount !== "number") throw invalid("amount", "must be a number");
+  await callVerb(c, (ctx) => setOverride(ctx, limitId, { userId, amount }));
+  return toUser(form, "limit-set");
 }
 
-export const userLimitRoutes = createDashboardRoutes().post(`/${OVERRIDE_PATH}`, (c) =>
-  redirectAfter(
-    c,
-    async () => {
-      await actOnOverride(c);
-      return c.var.form.act === "lift" ? "limit-lifted" : "limit-set";
-    },
-    (rejection) =>
-      page(
-        c,
-        { title: "Override", section: "users", rejection },
-        <p class="card">
-          <AppLink to={userPath(c.var.form.userId)}>Back to the user</AppLink>
-        </p>,
-      ),
-  ),
+export const userLimitRoutes = createDashboardRoutes().post(
+  `/${OVERRIDE_PATH}`,
+  onSubmit(actOnOverride, backToUser("Override")),
 );

@@ -1,9 +1,10 @@
 import { useContext } from "hono/jsx";
 import { COUNTED_EVENTS_MAX, MEMBERSHIPS_MAX, type MemberPayer } from "../books/usage/list-memberships.ts";
 import { AppLink } from "./app-link.tsx";
-import { Table } from "./components.tsx";
+import { Card } from "./components.tsx";
 import { amountText, Time } from "./format.tsx";
 import { userPath } from "./links.tsx";
+import { Table } from "./table.tsx";
 import { partText, UnitsContext, unitAmountText } from "./unit-amount.tsx";
 
 interface MembershipsProps {
@@ -15,8 +16,7 @@ interface MembershipsProps {
 export const Memberships = ({ memberships, days }: MembershipsProps) => {
   const units = useContext(UnitsContext);
   return memberships.length === 0 ? null : (
-    <section class="card" id="payers">
-      <h2>Payers</h2>
+    <Card title="Payers" id="payers">
       <p class="soft">
         Who pays for what this user uses as a member.
         {memberships.length > MEMBERSHIPS_MAX && ` Only the first ${MEMBERSHIPS_MAX} are shown.`}
@@ -42,6 +42,6 @@ export const Memberships = ({ memberships, days }: MembershipsProps) => {
         ])}
         empty=""
       />
-    </section>
+    </Card>
   );
 };

@@ -5,15 +5,15 @@ import { freeText, userId } from "../http/fields.ts";
 import { lazy } from "../http/lazy.ts";
 import { addUserNote, deleteUserNote, listUserNotes, NOTE_TEXT_MAX, type UserNote } from "../people/user-notes.ts";
 import { AppLink } from "./app-link.tsx";
-import { Table } from "./components.tsx";
-import { confirmPage } from "./confirm.tsx";
+import { askRoutes, confirmPage } from "./confirm.tsx";
 import { LongText } from "./fields.tsx";
-import { createDashboardRoutes, type Form, type PageContext, parseForm } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
-import { queryString, Time } from "./format.tsx";
+import { type Form, type PageContext, parseForm } from "./form.ts";
+import { FormCard, onSubmit, type ShowForm } from "./form-card.tsx";
+import { Time } from "./format.tsx";
 import { page } from "./layout.tsx";
-import { userPath } from "./links.tsx";
+import { toUser, userPath } from "./links.tsx";
 import { repeatable } from "./session.tsx";
+import { TableCard } from "./table.tsx";
 
 const NOTES_PATH = "users/notes";
 
@@ -26,28 +26,26 @@ interface UserNotesProps {
 export const UserNotes = ({ userId, notes }: UserNotesProps) => (
   <>
     {notes.length > 0 && (
-      <section class="card" id="user-notes">
-        <h2>Notes</h2>
-        <Table
-          label="Notes"
-          head={["Note", "By", "Created", ""]}
-          empty=""
-          rows={notes.map(({ noteId, text, by, createdAt }) => [
-            <span class="lines">{text}</span>,
-            by,
-            <Time at={createdAt} />,
-            <AppLink to={`${NOTES_PATH}/delete`} fields={{ userId, noteId }}>
-              Delete
-            </AppLink>,
-          ])}
-        />
-      </section>
+      <TableCard
+        title="Notes"
+        id="user-notes"
+        head={["Note", "By", "Created", ""]}
+        empty=""
+        rows={notes.map(({ noteId, text, by, createdAt }) => [
+          <span class="lines">{text}</span>,
+          by,
+          <Time at={createdAt} />,
+          <AppLink to={`${NOTES_PATH}/delete`} fields={{ userId, noteId }}>
+            Delete
+          </AppLink>,
+        ])}
+      />
     )}
     <NoteForm userId={userId} />
   </>
 );
 
-const NoteForm = ({ userId, rejection }: Omit<UserNotesProps, "notes"> & { rejection?: PurserError }) => (
+const NoteForm = ({ userId, rejection }: Omit<UserNotesProps, "notes"> & { rejection?: PurserError | undefined }) => (
   <FormCard
     action={NOTES_PATH}
     title="Add a note"
@@ -61,12 +59,8 @@ const NoteForm = ({ userId, rejection }: Omit<UserNotesProps, "notes"> & { rejec
   </FormCard>
 );
 
-const rejectedNotePage = (c: PageContext, rejection: PurserError) =>
-  page(
-    c,
-    { title: `User ${c.var.form.userId}`, section: "users", rejection },
-    <NoteForm userId={c.var.form.userId ?? ""} rejection={rejection} />,
-  );
+const rejectedNotePage: ShowForm = (c, { userId = "" }, rejection) =>
+  page(c, { title: `User ${userId}`, section: "users", rejection }, <NoteForm userId={userId} rejection={rejection} />);
 
 async function deleteNotePage(c: PageContext, { userId = "", noteId = "" }: Form, rejection?: PurserError) {
   const note = (await listUserNotes(c.var.ctx, userId)).find((each) => each.noteId === noteId);
@@ -97,27 +91,23 @@ const noteInput = lazy(() =>
 );
 
 /** Returns the tab of the notes on the user's page. */
-const tabOf = (form: Form, notice: string) => `users${queryString({ userId: form.userId, notice })}#notes`;
+const tabOf = (form: Form, notice: string) => `${toUser(form, notice)}#notes`;
 
-export const userNotesRoutes = createDashboardRoutes()
-  .post(`/${NOTES_PATH}`, (c) => {
-    const { form } = c.var;
-    const add = async () => {
-      const { userId, text } = parseForm(noteInput, { userId: form.userId, text: form.text });
-      const { newId } = await repeatable(c);
-      await callVerb(c, (ctx) => addUserNote({ ...ctx, newId }, userId, text));
-    };
-    return submit(c, add, {
-      to: tabOf(form, "note-added"),
-      again: (rejection) => rejectedNotePage(c, rejection),
-    });
-  })
-  .get(`/${NOTES_PATH}/delete`, (c) => deleteNotePage(c, c.req.query()))
-  .post(`/${NOTES_PATH}/delete`, (c) => {
-    const { form } = c.var;
-    const { userId = "", noteId = "" } = form;
-    return submit(c, () => callVerb(c, (ctx) => deleteUserNote(ctx, userId, noteId)), {
-      to: tabOf(form, "note-deleted"),
-      again: (rejection) => deleteNotePage(c, form, rejection),
-    });
-  });
+async function add(c: PageContext) {
+  const { form } = c.var;
+  const { userId, text } = parseForm(noteInput, { userId: form.userId, text: form.text });
+  const { newId } = await repeatable(c);
+  await callVerb(c, (ctx) => addUserNote({ ...ctx, newId }, userId, text));
+  return tabOf(form, "note-added");
+}
+
+async function removeNote(c: PageContext) {
+  const { form } = c.var;
+  await callVerb(c, (ctx) => deleteUserNote(ctx, form.userId ?? "", form.noteId ?? ""));
+  return tabOf(form, "note-deleted");
+}
+
+export const userNotesRoutes = askRoutes(`/${NOTES_PATH}/delete`, deleteNotePage, removeNote).post(
+  `/${NOTES_PATH}`,
+  onSubmit(add, rejectedNotePage),
+);

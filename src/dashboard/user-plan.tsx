@@ -1,10 +1,11 @@
 import type { BalanceList } from "../books/credits/list.ts";
 import type { PlanOutput } from "../books/usage/plan.ts";
 import type { PurserError } from "../errors.ts";
-import { numberHead, Table } from "./components.tsx";
+import { Card, SubmitButton } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import type { Form } from "./form.ts";
 import { AppForm } from "./form-card.tsx";
+import { numberHead, Table } from "./table.tsx";
 import { BareAmount, UnitAmount, useUnits } from "./unit-amount.tsx";
 
 const WHY_SKIPPED: Readonly<Record<PlanOutput["skipped"][number]["reason"], string>> = {
@@ -25,8 +26,8 @@ interface PlanProps {
 
 /** Shows the preview of a debit, which changes nothing. */
 export const Plan = ({ form, list, plan, rejection }: PlanProps) => (
-  <section class="card" id="plan">
-    <h2>Preview a debit</h2>
+  <Card title="Preview a debit" id="plan">
+    {" "}
     <AppForm method="get" action="users" hash="plan" fields={{ userId: form.userId ?? "" }}>
       <div class="row">
         <Field
@@ -44,13 +45,11 @@ export const Plan = ({ form, list, plan, rejection }: PlanProps) => (
         <Field label="Tokens" name="tokens" value={form.tokens} rejection={rejection} />
         <Field label="Seconds" name="seconds" value={form.seconds} rejection={rejection} />
         <Field label="Cents" name="cents" value={form.cents} rejection={rejection} />
-        <button type="submit" class="quiet">
-          Preview
-        </button>
+        <SubmitButton text="Preview" kind="quiet" />
       </div>
     </AppForm>
     {plan !== undefined && <PlanResult list={list} plan={plan} />}
-  </section>
+  </Card>
 );
 
 const PlanResult = ({ list, plan }: { list: BalanceList; plan: PlanOutput }) => {

@@ -3,8 +3,8 @@ import type { readUserTotals } from "../books/credits/read-balance.ts";
 import { isKnownUser } from "../books/credits/users.ts";
 import { type PlanOutput, planUsage } from "../books/usage/plan.ts";
 import { invalid, type PurserError } from "../errors.ts";
-import { AppLink } from "./app-link.tsx";
-import { RowMenu, type Tab, Tabs } from "./components.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
+import { RowMenu, SubmitButton, type Tab, Tabs } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import {
   catchRejection,
@@ -37,7 +37,7 @@ import { Plan } from "./user-plan.tsx";
 const FindUser = ({ value }: { value?: string | undefined }) => (
   <AppForm method="get" action="users" class="row">
     <Field label="User id" name="q" value={value} />
-    <button type="submit">Search</button>
+    <SubmitButton text="Search" />
     <p class="soft wide">
       A user id or a reference, or its beginning. Or the id of a balance, a reservation, an event or a payment.
     </p>
@@ -202,12 +202,8 @@ const Unknown = ({ userId }: { userId: string }) => {
           .
         </p>
         <p class="row">
-          <AppLink class="button quiet" to="users/grant" fields={{ userId }}>
-            Grant to a new user?
-          </AppLink>
-          <AppLink class="button quiet" to="people" fields={{ distinctId: userId }}>
-            Look for a person
-          </AppLink>
+          <LinkButton text="Grant to a new user?" to="users/grant" fields={{ userId }} />
+          <LinkButton text="Look for a person" to="people" fields={{ distinctId: userId }} />
         </p>
       </div>
     </>
@@ -226,9 +222,7 @@ const UserActions = ({ userId }: { userId: string }) => {
   ] as const;
   return (
     <>
-      <AppLink class="button" to="users/grant" fields={{ userId }}>
-        Grant credits
-      </AppLink>
+      <LinkButton text="Grant credits" kind="main" to="users/grant" fields={{ userId }} />
       <RowMenu label="More actions">
         {links.map(([place, name, fields]) => (
           <AppLink to={place} fields={fields}>

@@ -6,16 +6,25 @@ import { PurserError } from "../errors.ts";
 import { numberText } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { AppLink, pathIn } from "./app-link.tsx";
-import { menuColumn, timeColumn } from "./columns.tsx";
-import { Amounts, numberHead, Table, Tag } from "./components.tsx";
+import {
+  balanceColumn,
+  fieldColumn,
+  menuColumn,
+  remainingColumn,
+  tagColumn,
+  textColumn,
+  timeColumn,
+  userColumn,
+} from "./columns.tsx";
+import { Amounts, Card } from "./components.tsx";
 import { exists, pageOfId } from "./find.ts";
 import { createDashboardRoutes, type Form, type PageContext, textField } from "./form.ts";
-import { queryString, Time } from "./format.tsx";
+import { queryString } from "./format.tsx";
 import { type Identity, readIdentities } from "./identities.ts";
-import { BalanceLink, EventLink, IdentityText, ReferenceLink, UserLink } from "./links.tsx";
-import type { ListColumn } from "./list.tsx";
+import { EventLink, IdentityText, ReferenceLink, UserLink } from "./links.tsx";
+import { type ListColumn, RowsTable } from "./list.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
-import { PartOfAmount } from "./unit-amount.tsx";
+import { numberHead } from "./table.tsx";
 import { userPage } from "./user.tsx";
 
 const ROWS = 50;
@@ -64,33 +73,26 @@ async function usersPage(c: PageContext) {
   });
 }
 
-interface ReferencesProps {
-  readonly balances: Awaited<ReturnType<typeof findReferences>>;
-}
-
 /** Shows balances of any user whose reference was searched for. */
-const ReferenceList = ({ balances }: ReferencesProps) => (
-  <section class="card">
-    <h2>Balances with this reference</h2>
-    <Table
+const ReferenceList = ({ balances }: { readonly balances: Awaited<ReturnType<typeof findReferences>> }) => (
+  <Card title="Balances with this reference">
+    <RowsTable
       label="References"
       csv="references"
-      head={["Reference", "User", "Balance", "Pack", numberHead("Remaining"), "Status", "Granted"]}
+      columns={[
+        fieldColumn("externalRef", "Reference", ({ externalRef }) => <ReferenceLink reference={externalRef ?? ""} />),
+        userColumn("userId", "User"),
+        balanceColumn,
+        textColumn("packName", "Pack"),
+        remainingColumn("Remaining"),
+        tagColumn("status", "Status"),
+        timeColumn("grantedAt", "Granted"),
+      ]}
+      rows={balances}
       empty=""
-      rows={balances.map((balance) => [
-        <ReferenceLink reference={balance.externalRef ?? ""} />,
-        <UserLink id={balance.userId} />,
-        <BalanceLink id={balance.balanceId} />,
-        balance.packName,
-        <span class="num">
-          <PartOfAmount part={balance.remaining} of={balance.initial} unit={balance.unit} />
-        </span>,
-        <Tag kind={balance.status}>{balance.status}</Tag>,
-        <Time at={balance.grantedAt} />,
-      ])}
     />
     {balances.length === ROWS && <p class="soft">Only the first {ROWS} are shown: type more of the reference.</p>}
-  </section>
+  </Card>
 );
 
 const amountIn = ({ remaining }: FoundUser, unit: string) => remaining.find((each) => each.unit === unit)?.amount;
@@ -104,16 +106,11 @@ async function withIdentities(ctx: TenantCtx, users: readonly FoundUser[]): Prom
 }
 
 const USER_COLUMNS: readonly ListColumn<ListedUser>[] = [
-  {
-    name: "userId",
-    head: "User",
-    cell: ({ userId, identity }) => (
-      <>
-        <UserLink id={userId} /> <IdentityText identity={identity} />
-      </>
-    ),
-    value: ({ userId }) => userId,
-  },
+  fieldColumn("userId", "User", ({ userId, identity }) => (
+    <>
+      <UserLink id={userId} /> <IdentityText identity={identity} />
+    </>
+  )),
   { name: "name", value: ({ identity }) => identity?.name ?? null },
   { name: "email", value: ({ identity }) => identity?.email ?? null },
   {

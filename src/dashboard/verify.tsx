@@ -2,11 +2,11 @@ import { verifyInput } from "../api/credits/verify-user.ts";
 import { VERIFIED_ENTRIES_MAX, type VerifyOutput, verifyUser, verifyUsers } from "../books/credits/verify.ts";
 import type { PurserError } from "../errors.ts";
 import { AppLink } from "./app-link.tsx";
-import { numberHead, Table } from "./components.tsx";
 import { catchRejection, createDashboardRoutes, type PageContext, parseForm, textField } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./links.tsx";
+import { numberHead, Table } from "./table.tsx";
 
 const REJECTION_TEXTS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], string>> = {
   sum: "what remains is not the sum of its entries",

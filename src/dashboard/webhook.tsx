@@ -5,9 +5,9 @@ import { type Attempt, type EndpointHealth, readHealth, SEARCHED_DELIVERIES_MAX 
 import type { EndpointRow } from "../webhooks/endpoint.ts";
 import { changeWebhook, deleteWebhook, rotateSecret } from "../webhooks/endpoints.ts";
 import { sendTest } from "../webhooks/resend.ts";
-import { AppLink } from "./app-link.tsx";
-import { CopyBox, Facts } from "./components.tsx";
-import { confirmPage } from "./confirm.tsx";
+import { LinkButton } from "./app-link.tsx";
+import { Facts, SecretCard, SubmitButton } from "./components.tsx";
+import { askRoutes, confirmPage } from "./confirm.tsx";
 import {
   deliveriesList,
   endpointInPath,
@@ -18,9 +18,9 @@ import {
 } from "./deliveries.tsx";
 import { Choice } from "./fields.tsx";
 import { type PageContext, parseForm, textField, useRequest } from "./form.ts";
-import { AppForm, FormCard, submit } from "./form-card.tsx";
+import { AppForm, FormCard, onSubmit } from "./form-card.tsx";
 import { amountText, Time, timeText } from "./format.tsx";
-import { listPage, listRoutes, type Resource } from "./resource.tsx";
+import { listAgain, listRoutes, type Resource } from "./resource.tsx";
 import { keepOnce, repeatable, takeOnce } from "./session.tsx";
 import {
   type EndpointAction,
@@ -80,7 +80,12 @@ const endpointPage: Resource<ListedDelivery> = {
     const health = (await readHealth(c.var.ctx)).find(({ webhookId }) => webhookId === endpoint.id);
     return (
       <>
-        <NewSecret created={await takeOnce<{ secret: string }>(c, secretOf(endpoint.id))} />
+        <SecretCard
+          title="New secret"
+          about="Your receiver verifies messages with it."
+          label="Signing secret"
+          secret={(await takeOnce<{ secret: string }>(c, secretOf(endpoint.id)))?.secret}
+        />
         <EndpointState endpoint={endpoint} health={health} deliveries={first?.rows ?? []} />
         <ChangeForm endpoint={endpoint} rejection={rejection} />
       </>
@@ -88,15 +93,6 @@ const endpointPage: Resource<ListedDelivery> = {
   },
   below: replayForm,
 };
-
-const NewSecret = ({ created }: { created: { readonly secret: string } | null }) =>
-  created === null ? null : (
-    <section class="card">
-      <h2>New secret</h2>
-      <p>Copy it now: it is not shown again. Your receiver verifies messages with it.</p>
-      <CopyBox label="Signing secret" value={created.secret} />
-    </section>
-  );
 
 interface StateProps {
   readonly endpoint: EndpointRow;
@@ -139,15 +135,9 @@ const EndpointState = ({ endpoint, health, deliveries }: StateProps) => (
       </p>
     )}
     <AppForm action={`webhooks/${endpoint.id}/test`} class="row" once>
-      <button type="submit" class="quiet">
-        Send a test
-      </button>
-      <AppLink class="button quiet" to={`webhooks/${endpoint.id}/rotate`}>
-        Rotate secret
-      </AppLink>
-      <AppLink class="button quiet danger" to={`webhooks/${endpoint.id}/delete`}>
-        Delete
-      </AppLink>
+      <SubmitButton text="Send a test" kind="quiet" />
+      <LinkButton text="Rotate secret" to={`webhooks/${endpoint.id}/rotate`} />
+      <LinkButton text="Delete" kind="danger" to={`webhooks/${endpoint.id}/delete`} />
     </AppForm>
   </section>
 );
@@ -183,7 +173,7 @@ const ChangeForm = ({ endpoint, rejection }: ChangeFormProps) => {
   );
 };
 
-async function rotatePage(c: PageContext) {
+async function askRotate(c: PageContext) {
   const { id, url } = await endpointInPath(c);
   return confirmPage(
     c,
@@ -194,7 +184,7 @@ async function rotatePage(c: PageContext) {
   );
 }
 
-async function deletePage(c: PageContext) {
+async function askDeleteEndpoint(c: PageContext) {
   const { id, url } = await endpointInPath(c);
   return confirmPage(
     c,
@@ -222,39 +212,32 @@ const change: EndpointAction = async (c, row) => {
     ...(isEnabled === row.isEnabled ? {} : { isEnabled }),
   });
   await changeWebhook(admin, row, input);
-  return `/${row.id}?notice=changed`;
+  return `webhooks/${row.id}?notice=changed`;
 };
 
 const rotate: EndpointAction = async (c, row) => {
   await keepOnce(c, secretOf(row.id), await rotateSecret(await repeatable(c), row));
-  return `/${row.id}?notice=rotated`;
+  return `webhooks/${row.id}?notice=rotated`;
 };
 
 const remove: EndpointAction = async (c, row) => {
   await deleteWebhook(c.var.admin, row);
-  return "?notice=deleted";
+  return "webhooks?notice=deleted";
 };
 
 const test: EndpointAction = async (c, row) => {
   await sendTest(await repeatable(c), row);
-  return `/${row.id}?notice=tested`;
+  return `webhooks/${row.id}?notice=tested`;
 };
 
-/** Applies a form to the endpoint. Shows a rejection on the endpoint's page. */
-const applyToEndpoint = (action: EndpointAction) => async (c: PageContext) => {
-  const row = await endpointInPath(c);
-  return submit(c, () => action(c, row), {
-    to: (place) => `webhooks${place}`,
-    again: (rejection) => listPage(c, endpointPage, rejection),
-  });
-};
+/** Returns the action of a form on the endpoint in the path. A rejection is shown on the endpoint's page. */
+const onEndpoint = (action: EndpointAction) => async (c: PageContext) => action(c, await endpointInPath(c));
+const again = listAgain(endpointPage);
 
 export const webhookPages = listRoutes(endpointPage)
-  .post(WEBHOOK_PATH, applyToEndpoint(change))
-  .get(`${WEBHOOK_PATH}/rotate`, rotatePage)
-  .post(`${WEBHOOK_PATH}/rotate`, applyToEndpoint(rotate))
-  .get(`${WEBHOOK_PATH}/delete`, deletePage)
-  .post(`${WEBHOOK_PATH}/delete`, applyToEndpoint(remove))
-  .post(`${WEBHOOK_PATH}/test`, applyToEndpoint(test))
-  .post(`${WEBHOOK_PATH}/resend`, applyToEndpoint(resend))
-  .post(`${WEBHOOK_PATH}/replay`, applyToEndpoint(replayPeriod));
+  .post(WEBHOOK_PATH, onSubmit(onEndpoint(change), again))
+  .route("/", askRoutes(`${WEBHOOK_PATH}/rotate`, askRotate, onEndpoint(rotate), again))
+  .route("/", askRoutes(`${WEBHOOK_PATH}/delete`, askDeleteEndpoint, onEndpoint(remove), again))
+  .post(`${WEBHOOK_PATH}/test`, onSubmit(onEndpoint(test), again))
+  .post(`${WEBHOOK_PATH}/resend`, onSubmit(onEndpoint(resend), again))
+  .post(`${WEBHOOK_PATH}/replay`, onSubmit(onEndpoint(replayPeriod), again));

@@ -4,13 +4,13 @@ import type { EndpointRow, WebhookOutput } from "../webhooks/endpoint.ts";
 import { createWebhook, listWebhooks } from "../webhooks/endpoints.ts";
 import { MESSAGE_TYPES } from "../webhooks/outbox.ts";
 import { AppLink } from "./app-link.tsx";
-import { menuColumn } from "./columns.tsx";
+import { customColumn, fieldColumn, menuColumn } from "./columns.tsx";
 import { Empty, Tag } from "./components.tsx";
-import { Field } from "./fields.tsx";
-import { createDashboardRoutes, type Form, type PageContext, parseForm, textField } from "./form.ts";
-import { FormCard, submit } from "./form-card.tsx";
+import { Check, Field } from "./fields.tsx";
+import { type Form, type PageContext, parseForm, textField } from "./form.ts";
+import { FormCard, onSubmit } from "./form-card.tsx";
 import { amountText, Time } from "./format.tsx";
-import { listPage, listRoutes, type Resource, wholeList } from "./resource.tsx";
+import { listAgain, listRoutes, type Resource, wholeList } from "./resource.tsx";
 import { keepOnce, repeatable } from "./session.tsx";
 
 /** Returns whether the endpoint needs attention: its latest attempts fail, or many of its newest messages do. */
@@ -48,7 +48,7 @@ export const HealthTag = ({ health }: { health: EndpointHealth }) => {
   return health.failed === 0 ? <Tag kind="good">healthy</Tag> : <Tag kind="warn">some fail</Tag>;
 };
 
-/** A form's action on an endpoint. Returns the path of the page that shows the result, without `webhooks`. */
+/** A form's action on an endpoint. Returns the path of the page that shows the result. */
 export type EndpointAction = (c: PageContext, row: EndpointRow) => Promise<string>;
 
 /** Returns the name under which `keepOnce` stores an endpoint's new secret. */
@@ -94,10 +94,9 @@ export const EndpointFields = ({ fields }: { fields: Form }) => (
       <div class="when-chosen">
         <div class="checks">
           {SELECTABLE_TYPES.map((type) => (
-            <label>
-              <input type="checkbox" name={fieldOf(type)} value="yes" checked={fields[fieldOf(type)] === "yes"} />
+            <Check name={fieldOf(type)}>
               <code>{type}</code>
-            </label>
+            </Check>
           ))}
         </div>
         <Field label="More types, as patterns (optional)" name="types" placeholder="credits.*" />
@@ -113,36 +112,31 @@ const endpointsList: Resource<ListedEndpoint> = {
   title: "Webhooks",
   section: "webhooks",
   label: "Endpoints",
-  about: (c) => `Signed messages about events in ${c.var.ctx.environment.mode} mode.`,
+  about: (c) => `Signed messages about events in ${c.var.mode} mode.`,
   columns: [
-    {
-      name: "url",
-      head: "URL",
-      cell: ({ webhookId, url, description }) => (
-        <>
-          <AppLink to={`webhooks/${webhookId}`}>{url}</AppLink>
-          {description !== null && <div class="soft">{description}</div>}
-        </>
-      ),
-      value: ({ url }) => url,
-    },
+    fieldColumn("url", "URL", ({ webhookId, url, description }) => (
+      <>
+        <AppLink to={`webhooks/${webhookId}`}>{url}</AppLink>
+        {description !== null && <div class="soft">{description}</div>}
+      </>
+    )),
     { name: "status", head: "Status", cell: ({ health }) => health && <HealthTag health={health} /> },
-    {
-      name: "newest",
-      head: "Newest messages",
-      cell: ({ health }) => health && `${rateText(health)} ${isFailing(health) ? failureText(health) : ""}`,
-      value: ({ health }) => health?.failed ?? null,
-    },
-    {
-      name: "lastSuccessAt",
-      head: "Last success",
-      cell: ({ health }) => <Time at={health?.lastSuccessAt ?? null} otherwise="none" />,
-      value: ({ health }) => health?.lastSuccessAt ?? null,
-    },
-    {
-      name: "types",
-      head: "Types",
-      cell: ({ types }) =>
+    customColumn(
+      "newest",
+      "Newest messages",
+      ({ health }) => health && `${rateText(health)} ${isFailing(health) ? failureText(health) : ""}`,
+      ({ health }) => health?.failed ?? null,
+    ),
+    customColumn(
+      "lastSuccessAt",
+      "Last success",
+      ({ health }) => <Time at={health?.lastSuccessAt ?? null} otherwise="none" />,
+      ({ health }) => health?.lastSuccessAt ?? null,
+    ),
+    customColumn(
+      "types",
+      "Types",
+      ({ types }) =>
         types === null ? (
           <span class="soft">
             all except <code>usage.recorded</code>
@@ -150,8 +144,8 @@ const endpointsList: Resource<ListedEndpoint> = {
         ) : (
           <code>{types.join(" ")}</code>
         ),
-      value: ({ types }) => types?.join(" ") ?? null,
-    },
+      ({ types }) => types?.join(" ") ?? null,
+    ),
     menuColumn(
       ({ url }) => url,
       ({ webhookId }) => [
@@ -162,8 +156,7 @@ const endpointsList: Resource<ListedEndpoint> = {
       ],
     ),
   ],
-  read: wholeList(async ({ var: { root, ctx } }) => {
-    const { appId, mode } = ctx.environment;
+  read: wholeList(async ({ var: { root, ctx, appId, mode } }) => {
     const [{ webhooks }, healths] = await Promise.all([listWebhooks(root, appId, mode), readHealth(ctx)]);
     const healthOf = (id: string) => healths.find(({ webhookId }) => webhookId === id);
     return webhooks.map((each) => ({ ...each, health: healthOf(each.webhookId) }));
@@ -192,20 +185,13 @@ const endpointsList: Resource<ListedEndpoint> = {
   ),
 };
 
-export const webhooksRoutes = createDashboardRoutes()
-  .route("/", listRoutes(endpointsList))
-  .post("/webhooks", (c) => {
-    const { form } = c.var;
-    const { appId, mode } = c.var.ctx.environment;
-    const create = async () => {
-      const fields = { mode, url: form.url, types: typesField(form), description: textField(form, "description") };
-      return createWebhook(await repeatable(c), appId, parseForm(createWebhookInput, fields));
-    };
-    return submit(c, create, {
-      to: async ({ webhookId, secret }) => {
-        await keepOnce(c, secretOf(webhookId), { secret });
-        return `webhooks/${webhookId}?notice=created`;
-      },
-      again: (rejection) => listPage(c, endpointsList, rejection),
-    });
-  });
+export const webhooksRoutes = listRoutes(endpointsList).post(
+  "/webhooks",
+  onSubmit(async (c) => {
+    const { form, appId, mode } = c.var;
+    const fields = { mode, url: form.url, types: typesField(form), description: textField(form, "description") };
+    const created = await createWebhook(await repeatable(c), appId, parseForm(createWebhookInput, fields));
+    await keepOnce(c, secretOf(created.webhookId), { secret: created.secret });
+    return `webhooks/${created.webhookId}?notice=created`;
+  }, listAgain(endpointsList)),
+);

@@ -103,7 +103,7 @@ function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, reado
       "payments?status=unmatched",
       "payments/pi_granted",
       `payments/${encodeURIComponent(`pi_${EVIL}`)}`,
-      `payments/${encodeURIComponent(`pi_${EVIL}`)}/settle${query({ userId: ` ${EVIL}`, packId, quantity: "7" })}`,
+      `payments/${encodeURIComponent(`pi_${EVIL}`)}/settle/confirm${query({ userId: ` ${EVIL}`, packId, quantity: "7" })}`,
       "keys",
       "stripe-events",
       "stripe-off",
@@ -336,7 +336,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("Theirs");
       await go(`packs/${world.ids.archivedId}`);
       await press("Restore pack");
-      await page.getByRole("button", { name: "Archive pack" }).waitFor();
+      await page.getByRole("link", { name: "Archive pack" }).waitFor();
     });
 
     it("erases a person after the id is typed exactly, reads the receipt, and lifts the erasure", async () => {

@@ -8,7 +8,7 @@ import { administrationOfRow } from "../access.ts";
 import { operation } from "../operation.ts";
 import { alertParams, loadAlert } from "./alert-shapes.ts";
 
-export const listAlertUsersInput = lazy(() =>
+const listAlertUsersInput = lazy(() =>
   z.object({ limit: pageLimit("users").meta(words("The most users in a page.", 50)), cursor }),
 );
 

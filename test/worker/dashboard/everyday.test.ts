@@ -119,10 +119,10 @@ it("the page that revokes a key shows which key it is and when it was last used,
   ).results;
   if (key === undefined) throw new Error("the application has no key");
   await env.DB.prepare("UPDATE api_keys SET name = 'Backend', last_used_day = 20000 WHERE id = ?").bind(key.id).run();
-  const text = await read(`keys/confirm?keyId=${key.id}`);
+  const text = await read(`keys/revoke?keyId=${key.id}`);
   for (const part of [key.hint, "Backend", "secret", "2024-10-04"]) expect(text).toContain(part);
   expect((await send("keys/revoke", { keyId: key.id })).status).toBe(303);
-  expect(await read(`keys/confirm?keyId=${key.id}`)).toContain("This key is already revoked.");
+  expect(await read(`keys/revoke?keyId=${key.id}`)).toContain("This key is already revoked.");
 });
 
 it("a confirmation links back to its form with the values filled in", async () => {

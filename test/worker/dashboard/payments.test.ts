@@ -55,12 +55,15 @@ it("an unmatched payment is settled once, and a rejection is shown beside its fi
   const refused = await w.send("payments/pi_1/settle", form);
   expect(refused.status).toBe(400);
   expect(await refused.text()).toContain("field-error");
-  const confirm = (fields: Record<string, string>) => w.read(`payments/pi_1/settle?${new URLSearchParams(fields)}`);
+  const confirm = (fields: Record<string, string>) =>
+    w.read(`payments/pi_1/settle/confirm?${new URLSearchParams(fields)}`);
   const without = await confirm(form);
   expect([without.status, without.text.includes("field-error")]).toEqual([400, true]);
   expect((await confirm({ ...form, packId: "cpk_none", quantity: "1" })).status).toBe(404);
   expect((await confirm({ ...form, quantity: "100,5" })).text).toContain("must be a number such as");
-  expect((await w.read(`payments/pi_none/settle?${new URLSearchParams({ ...form, quantity: "1" })}`)).status).toBe(404);
+  expect(
+    (await w.read(`payments/pi_none/settle/confirm?${new URLSearchParams({ ...form, quantity: "1" })}`)).status,
+  ).toBe(404);
   const large = await confirm({ userId: ` ada "><img src=x>`, packId: w.packs.tokens, quantity: "12,345,678" });
   expect(large.status).toBe(200);
   for (const part of [
