@@ -1,7 +1,7 @@
 import { ITEMS_MAX, PACK_RULES_MAX } from "../api/packs/pack-shapes.ts";
 import type { PackOutput } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";
-import { type Form, numberField, readFormRows, textField } from "./form.ts";
+import { type Form, formsOfRows, numberField, textField } from "./form.ts";
 import { amountText } from "./format.tsx";
 
 /** A pack as the texts typed into the form, valid or not. */
@@ -61,31 +61,30 @@ export function makeDraft(pack: PackOutput): PackDraft {
   };
 }
 
-/** Returns the rules of one list, without its empty rows. */
-function readRules(form: Form, list: string): RuleDraft[] {
-  const given = readFormRows(form, list, ["event", "model"])
-    .map(({ event, model }) => ({ event, model }))
+/** Returns the rules of a pack or an item, without its empty rows. */
+function readRules(form: Form): RuleDraft[] {
+  const given = formsOfRows(form, "rules")
+    .map(({ event = "", model = "" }) => ({ event, model }))
     .filter((rule) => rule.event !== "" || rule.model !== "");
   if (given.length > PACK_RULES_MAX) throw invalid("rules", `must have at most ${PACK_RULES_MAX} rules`);
   return given;
 }
 
-const ITEM_FIELDS = ["packItemId", "amount", "unit", "priority", "remove"] as const;
-
 /** Reads the draft. Throws `invalid_request` for more items or rules than a pack may have. */
 export function readDraft(form: Form): PackDraft {
-  const items = readFormRows(form, "items", ITEM_FIELDS).flatMap(({ at, remove, ...fields }) => {
-    const item = { ...fields, rules: readRules(form, `${at}.rules`) };
+  const items = formsOfRows(form, "items").flatMap((row) => {
+    const { packItemId = "", amount = "", unit = "", priority = "", remove } = row;
+    const item = { packItemId, amount, unit, priority, rules: readRules(row) };
     // An empty row is not an item. Without the script, a checkbox removes a row.
-    const isGiven = item.packItemId !== "" || item.amount !== "" || item.rules.length > 0;
-    return isGiven && remove !== "yes" && form[`${at}.amount`] !== undefined ? [item] : [];
+    const isGiven = packItemId !== "" || amount !== "" || item.rules.length > 0;
+    return isGiven && remove !== "yes" && row.amount !== undefined ? [item] : [];
   });
   if (items.length > ITEMS_MAX) throw invalid("items", `must have at most ${ITEMS_MAX} items`);
   const { packName = "", defaultExpiryDays = "", kind, unit = "", priority = "" } = form;
   return {
     ...{ packName, defaultExpiryDays, items, unit, priority },
     kind: kind === "open-amount" ? "open-amount" : "items",
-    rules: readRules(form, "rules"),
+    rules: readRules(form),
   };
 }
 

@@ -3,7 +3,7 @@ import { newPriceList } from "../api/prices/price-rules.ts";
 import type { CostRule, MeterPrice, PriceRule } from "../books/prices/price.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { rejectionOfIssues } from "../http/issue-text.ts";
-import { type Form, numberField, readFormRows, textField, timeField } from "./form.ts";
+import { type Form, formsOfRows, numberField, textField, timeField } from "./form.ts";
 
 /** A rule of a price list as texts of a form. `place` orders the rows. */
 export interface PriceDraft {
@@ -15,7 +15,6 @@ export interface PriceDraft {
   readonly perEvent: string;
   readonly per: string;
 }
-const DRAFT_FIELDS = ["place", "event", "model", "when", "unit", "perEvent", "per"] as const;
 
 /** The two lists of a form. */
 const DRAFT_LISTS = ["rules", "costs"] as const;
@@ -55,8 +54,12 @@ const isBlank = ({ event, model, when, perEvent, per }: PriceDraft): boolean =>
 /** Reads the rows of one list in the order of their places. Leaves out blank rows, so that emptying a row removes it. */
 function readRuleRows(form: Form, list: DraftList): PriceDraft[] {
   const placeOf = ({ place }: PriceDraft): number => Number(place) || Number.POSITIVE_INFINITY;
-  return readFormRows(form, list, DRAFT_FIELDS)
-    .map(({ at: _, ...row }): PriceDraft => row)
+  return formsOfRows(form, list)
+    .map(
+      ({ place = "", event = "", model = "", when = "", unit = "", perEvent = "", per = "" }): PriceDraft => ({
+        ...{ place, event, model, when, unit, perEvent, per },
+      }),
+    )
     .filter((row) => !isBlank(row))
     .sort((a, b) => placeOf(a) - placeOf(b) || 0)
     .map((row, index) => ({ ...row, place: `${index + 1}` }));
