@@ -8,11 +8,11 @@ import { balanceColumn, quantityColumn } from "./columns.tsx";
 import { Facts, type ShownFact, Tag } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import type { Form, PageContext } from "./form.ts";
-import { quantitiesText, timeText } from "./format.tsx";
+import { amountText, quantitiesText, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { EventLink, ReservationLink, releasePath, toUser, UserLink, userPath } from "./links.tsx";
 import { type ListColumn, RowsTable } from "./list.tsx";
-import { BeforeAfter, CostAmount, QuantityList } from "./unit-amount.tsx";
+import { BeforeAfter, QuantityList } from "./unit-amount.tsx";
 
 type EventOfPage = Awaited<ReturnType<typeof readUsageEvent>>;
 
@@ -39,7 +39,7 @@ async function eventPage(c: PageContext, eventId: string) {
             ? ([
                 ["Meters", quantitiesText(event.meters) || "none"],
                 ["Priced by", <AppLink to={`prices/${event.priceVersion}`}>version {event.priceVersion}</AppLink>],
-                ["Your own cost", event.cost === null ? "unknown" : <CostAmount of={event.cost} />],
+                ["Your own cost", event.cost === null ? "unknown" : `${amountText(event.cost)} cents`],
               ] as const)
             : []),
           ["Not covered", <QuantityList of={event.uncovered ?? {}} none="nothing" />],

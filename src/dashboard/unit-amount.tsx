@@ -69,16 +69,6 @@ export const BareAmount = amountShownAs((units, unit, amount) => moneyOf(units, 
 /** Shows a large amount beside another one that has the unit: `3.2K`. */
 export const ShortAmount = amountShownAs((units, unit, amount) => moneyOf(units, unit, amount) ?? shortAmount(amount));
 
-/** Shows a cost of the operator, in cents: as money of the wallets' currency, if it is known, and never under an own name (PR8). */
-export const CostAmount = ({ of }: { of: number }) => {
-  const { currency } = useContext(UnitsContext);
-  return (
-    <UnitsContext.Provider value={{ names: {}, currency }}>
-      <UnitAmount of={of} unit="cents" />
-    </UnitsContext.Provider>
-  );
-};
-
 /** Shows the name of a unit after a number. Nothing for cents that are shown as money. */
 export const UnitAfter = ({ unit }: { unit: string }) => {
   const units = useContext(UnitsContext);

@@ -1,8 +1,6 @@
-import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { browse, openDashboard } from "../../support/browse.ts";
+import { browse } from "../../support/browse.ts";
 import { makePricedSpender } from "../../support/metered.ts";
-import { makeClient } from "../../support/world.ts";
 
 const RULES = [
   { model: "gpt-5", unit: "cents", per: { input: { amount: 125, units: 1_000_000 }, output: 0.001 } },
@@ -36,21 +34,4 @@ it("the pages of prices show the versions, their rules, the price of a usage, an
   expect((await w.spend("e1", event)).status).toBe(200);
   const shown = (await read("users/event?eventId=e1")).text;
   expect(shown).toMatch(/Meters 1,000 input, 1 output Priced by version 1 Your own cost 0\.1 cents/);
-});
-
-it("the page of an event shows the operator's own cost as money, the exact amount on hover, not under the name of a wallet's unit", async () => {
-  const w = await makePricedSpender();
-  await w.setPrices(RULES, { costs: [{ model: "gpt-5", per: { input: 0.279_123, output: 0 } }] });
-  const event = { event: "chat", model: "gpt-5", meters: { input: 1_000, output: 1 } };
-  expect((await w.spend("e1", event)).status).toBe(200);
-  const admin = (path: string, body: object) =>
-    makeClient(w.clock)("PUT", `/api/v1/admin/apps/${w.app.appId}/${path}`, { key: env.ADMIN_TOKEN, body });
-  const setting = { currency: "usd", signingSecrets: ["whsec_test_secret_of_events"] };
-  expect((await admin("stripe", { mode: "live", setting })).status).toBe(200);
-  expect(
-    (await admin("unit-names", { mode: "live", names: { cents: { one: "point", other: "points" } } })).status,
-  ).toBe(200);
-  const { read } = await openDashboard(w.app, w.clock);
-  const { text } = await read("users/event?eventId=e1");
-  expect(text).toContain('Your own cost</dt><dd><span title="279.123 cents">$2.79</span></dd>');
 });
