@@ -125,7 +125,7 @@ it.each(["secret", "relay", "publishable"] as const)(
       count();
     }
   },
-  timeoutOf(BATCHES, 200),
+  timeoutOf(BATCHES, 4_000),
 );
 
 const DIALECTS = ["v0", "v1"] as const;
