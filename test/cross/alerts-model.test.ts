@@ -60,8 +60,11 @@ async function entriesSince(environmentId: number, seqs: Map<string, number>): P
   return results.map((row) => ({ ...row, isRevoked: Boolean(row.isRevoked) }));
 }
 
+const ALERTS_MODEL = 1_000_000_000;
+
 async function play(seed: number): Promise<number> {
-  const random = createRandom(seed);
+  // Other models have the same seeds in one process, and ids of the same choices would collide in its database.
+  const random = createRandom(seed + ALERTS_MODEL);
   // A run of the cron reads a limited number of pages, so no other history may have expiries left.
   await env.DB.prepare("DELETE FROM balance_expiries").run();
   const clock = new Clock();

@@ -571,7 +571,8 @@ export class GrantingModel {
       unmatched("no_pack");
       return;
     }
-    if (isUnknown && !this.#has("an unknown full amount grants the whole")) {
+    // A line for which the carry leaves no money needs no full amount.
+    if (isUnknown && paidFor > 0 && !this.#has("an unknown full amount grants the whole")) {
       unmatched("proration");
       if (this.#has("an unknown full amount changes the carry")) this.#account(sale);
       return;

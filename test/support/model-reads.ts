@@ -101,9 +101,10 @@ function modelReservation(model: Model, hold: Hold) {
 
 /** The user's reservations, newest first, of one status or of all. */
 export function modelReservations(model: Model, userId: string, status: string | null) {
+  // In the order of creation, also of those of one millisecond.
   return [...model.holds.values()]
     .filter((hold) => hold.use.userId === userId)
-    .sort((a, b) => b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1))
+    .reverse()
     .map((hold) => modelReservation(model, hold))
     .filter((shown) => status === null || shown.status === status);
 }
