@@ -4,7 +4,7 @@ import { systemCtx } from "../../src/auth/system-ctx.ts";
 import { sumDays } from "../../src/books/usage/sum-days.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS, HOUR_MS, iso } from "../../src/lib/time.ts";
-import { runPart } from "../support/cron.ts";
+import { runPart, sumDaysOf } from "../support/cron.ts";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createRandom, type Random } from "../support/random.ts";
@@ -61,7 +61,15 @@ async function makeStorm(random: Random) {
       return run(faulty.d1, 20);
     },
   };
-  return { app, clock, acts, finish: () => run(env.DB, 1_000) };
+  /** Sums what is left, when an account that failed may be tried again, and whatever other tests have left. */
+  const finish = async () => {
+    clock.advance(DAY_MS);
+    const root = systemCtx(bound(), { isolate: {}, now: clock.now, newId: randomId });
+    const failures: unknown[] = [];
+    for (let count = 0; count < 5; count++) failures.push(...(await sumDaysOf(root, app.environments.live)));
+    return failures;
+  };
+  return { app, clock, acts, finish };
 }
 
 it(`day sums equal the usage events once no account is marked, after kills, races and erasures (PROOF_SEED=${FIXED_SEED})`, {
