@@ -135,8 +135,8 @@ export default defineConfig({
   test: {
     projects: [unit, worker, e2e],
     sequence: { sequencer: LongestFirst },
-    // One more than the cores of the smallest machine: tests of kills, receivers and browsers wait more than they compute.
-    maxWorkers: 3,
+    // More than the cores of the smallest machine: tests of kills, receivers and browsers wait more than they compute.
+    maxWorkers: 5,
     // A timer of undici 7.30.1, which Miniflare uses, may fire after the end of its connection. No test has failed by it.
     onUnhandledError: ({ message, stack = "" }) => !(message.includes("'deref'") && stack.includes("onParserTimeout")),
     // Tests plant faults, which Purser logs.
