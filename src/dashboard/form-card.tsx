@@ -32,7 +32,8 @@ export const AppForm = ({
   ...attributes
 }: AppFormProps) => {
   const c = useRequest();
-  const nonce = once === true ? { nonce: c.var.root.newId("") } : {};
+  // A form that is shown again keeps its nonce.
+  const nonce = once === true ? { nonce: c.var.form?.nonce ?? c.var.root.newId("") } : {};
   return (
     <form method={method} action={`${pathIn(c, action)}${hash === undefined ? "" : `#${hash}`}`} {...attributes}>
       {method === "post" && <FormToken />}
@@ -57,13 +58,11 @@ interface FormCardProps extends Partial<FilledForm>, Omit<AppFormProps, "class" 
  * the form, the rejection and the schema.
  */
 export const FormCard = (props: FormCardProps) => {
-  const { title, about, button, beside, once, fields = {}, children, rejection, schema, form, ...own } = props;
-  const c = useRequest();
-  const typed = form ?? c.var.form ?? {};
-  const nonce = once === true ? { nonce: typed.nonce ?? c.var.root.newId("") } : {};
+  const { title, about, button, beside, children, rejection, schema, form, ...own } = props;
+  const typed = form ?? useRequest().var.form ?? {};
   return (
     <FormContext.Provider value={{ form: typed, rejection, schema }}>
-      <AppForm {...own} class="card" fields={{ ...fields, ...nonce }}>
+      <AppForm {...own} class="card">
         {title !== undefined && <h2>{title}</h2>}
         {about !== undefined && <p class="soft">{about}</p>}
         <div class="row">
