@@ -22,6 +22,11 @@ export const eventIdOf = (userId: string, index: number): string => `${userId}_$
 export interface Filler {
   readonly db: D1Database;
   readonly post: (path: string, body: object) => Promise<unknown>;
+  /**
+   * Runs statements as one batch inside a Worker. Miniflare's `db` keeps every statement with its values until Node collects them,
+   * in an isolate whose heap a million events would fill.
+   */
+  readonly write: (statements: readonly (readonly [sql: string, ...values: (string | number)[]])[]) => Promise<unknown>;
 }
 
 export const grantCents = ({ post }: Filler, userId: string) =>
@@ -73,9 +78,9 @@ export async function fillBySql(filler: Filler, userId: string, events: number):
       const writeId = randomBytes(5).toString("base64url").slice(0, 6);
       return [eventId, digest(eventId).toString("base64url").slice(0, 22) + writeId];
     });
-    await filler.db.batch([
-      filler.db.prepare(INSERT_EVENTS).bind(accountId, from + 1, JSON.stringify(rows)),
-      filler.db.prepare(INSERT_ENTRIES).bind(accountId, from + 1, from + rows.length),
+    await filler.write([
+      [INSERT_EVENTS, accountId, from + 1, JSON.stringify(rows)],
+      [INSERT_ENTRIES, accountId, from + 1, from + rows.length],
     ]);
   }
   return accountId;

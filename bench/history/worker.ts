@@ -25,6 +25,7 @@ interface Args {
   readonly entriesOfEvent: number;
   readonly id: string;
   readonly seq: number;
+  readonly statements: readonly (readonly [sql: string, ...values: (string | number)[]])[];
 }
 
 const GETS_AT_ONCE = 6;
@@ -96,17 +97,20 @@ const operations: Record<string, (stores: Stores, args: Args) => Promise<unknown
     ).length,
   }),
 
-  "totals/objects": async (stores, { accountId }) => {
+  "totals/objects": async (stores, { accountId, seq }) => {
     const sums = totals();
-    await each(stores, await homeRows(stores, accountId), ({ events }) => sums.add(events));
+    const rows = await homeRows(stores, accountId);
+    const from = rows.findIndex((row) => row.last_seq >= seq);
+    await each(stores, rows.slice(from), ({ events }) => sums.add(events));
     return sums.result();
   },
-  "totals/home": async (stores, { accountId }) => ({
+  "totals/home": async (stores, { accountId, seq }) => ({
     groups: (
       await all(
         stores,
-        "SELECT event, model, sum(tokens_minor) AS tokens FROM usage_events WHERE account_id = ? GROUP BY event, model",
+        "SELECT event, model, sum(tokens_minor) AS tokens FROM usage_events WHERE account_id = ? AND seq >= ? GROUP BY event, model",
         accountId,
+        seq,
       )
     ).length,
   }),
@@ -160,6 +164,11 @@ const operations: Record<string, (stores: Stores, args: Args) => Promise<unknown
 
   erase: async (stores, { accountId }) => {
     await eraseObjects(stores, accountId, (row) => ({ ...row, properties: null, event_id: crypto.randomUUID() }));
+    return {};
+  },
+  /** Fills tables for the experiment. */
+  write: async ({ db }, { statements }) => {
+    await db.batch(statements.map(([sql, ...values]) => db.prepare(sql).bind(...values)));
     return {};
   },
   find: async (stores, { id }) => ({ found: await findStub(stores, 1, id) }),
