@@ -156,13 +156,15 @@ export async function setPrices(admin: AdminCtx, appId: string, input: NewPriceL
     // The batch was stored, but its response was lost.
     if (own !== undefined) return presentPriceList(own, mode);
     requireVersion(ifVersion, newest?.version ?? 0);
-    if (effectiveAtMs < nowMs)
-      throw invalid("effectiveAt", "must not be in the past: a version prices what comes later");
-    warnOfUnreachable(admin, input, effectiveAtMs === nowMs && scheduled !== undefined);
     const isSame = newest?.rules === rules && newest.costs === costs && newest.note === note;
     const isSameTime =
       input.effectiveAt === undefined ? newest?.version === inForce?.version : newest?.effectiveAtMs === effectiveAtMs;
-    if (newest !== undefined && isSame && isSameTime) return presentPriceList(newest, mode);
+    const same = isSame && isSameTime ? newest : undefined;
+    // A repeat may come after its `effectiveAt`.
+    if (same === undefined && effectiveAtMs < nowMs)
+      throw invalid("effectiveAt", "must not be in the past: a version prices what comes later");
+    warnOfUnreachable(admin, input, effectiveAtMs === nowMs && scheduled !== undefined);
+    if (same !== undefined) return presentPriceList(same, mode);
     const version = 1 + (made?.version ?? 0);
     if (version > VERSIONS_MAX)
       throw invalid("", `An environment may have ${VERSIONS_MAX} versions of its price list.`);

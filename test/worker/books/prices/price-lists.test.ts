@@ -57,7 +57,7 @@ it("a price list is made in whole versions, which are listed newest first and ne
 });
 
 it("a price list is answered as the newest version if it says the same, whatever the order of its fields", async () => {
-  const { set, stored, in: at } = await pricesWorld();
+  const { clock, set, stored, in: at } = await pricesWorld();
   const rules = [{ unit: "cents", event: "a", per: { output: 1, input: { amount: 1, units: 2 } } }];
   const { body } = await set({ rules });
   const same = [{ per: { input: { units: 2, amount: 1 }, output: 1 }, event: "a", unit: "cents" }];
@@ -69,7 +69,13 @@ it("a price list is answered as the newest version if it says the same, whatever
   // The newest is not in force, so the same list makes a version that is.
   expect((await set({ rules })).body).toMatchObject({ version: 3 });
   expect((await set({ rules, note: "other" })).body).toMatchObject({ version: 4 });
-  expect((await stored())?.lists).toBe(4);
+  // A repeat may come after the moment.
+  const scheduled = { rules, note: "later", effectiveAt: at(1_000) };
+  const { body: later } = await set(scheduled);
+  clock.advance(2_000);
+  expect((await set(scheduled)).body).toEqual(later);
+  expectError(await set({ ...scheduled, note: "changed" }), "invalid_request", "effectiveAt");
+  expect((await stored())?.lists).toBe(5);
 });
 
 it("a price list takes force at its moment: the latest that has come, of equal moments the newest", async () => {
