@@ -29,6 +29,9 @@ export const amountMinorMax: Readonly<Record<Unit, number>> = {
 /** Returns the rule that a given amount of a unit breaks, for a message that begins with the amount's name (C1). */
 export function amountRule(unit: Unit, amount: number): string {
   const max = fromMinor(unit, amountMinorMax[unit] as Minor);
+  // `anyNumber` also reads a number with too many digits as infinite.
+  if (amount === Infinity) return `${amountMaxRule(unit)}, with at most ${DECIMALS[unit]} decimals`;
+  if (amount === -Infinity) return `must be at least -${max} (\`${unit}\`), with at most ${DECIMALS[unit]} decimals`;
   if (amount > max) return amountMaxRule(unit);
   if (amount < -max) return `must be at least -${max} (\`${unit}\`)`;
   return `must have at most ${DECIMALS[unit]} decimals (\`${unit}\`): round it first`;

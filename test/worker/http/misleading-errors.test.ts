@@ -14,8 +14,11 @@ async function makeShop() {
   await makeOpenAmountPack(appId, "Tokens", "tokens");
   const call = makeClient(new Clock());
   const key = keys.sk_live;
-  const grant = (userId: string, quantity: number) =>
-    call("POST", "/api/v1/credits/grant", { key, body: { userId, packId: "tokens", quantity } });
+  const grant = (userId: string, quantity: number | string) =>
+    call("POST", "/api/v1/credits/grant", {
+      key,
+      body: `{"userId":${JSON.stringify(userId)},"packId":"tokens","quantity":${quantity}}`,
+    });
   return { appId, call, grant, live: environments.live, users: () => call("GET", "/api/v1/credits/users", { key }) };
 }
 
@@ -25,6 +28,7 @@ it("a quantity that is too large and one that is too fine are rejected in their 
     [8_796_093_022_209, "quantity must be at most 8796093022208 (`tokens`)."],
     [1e300, "quantity must be at most 8796093022208 (`tokens`)."],
     [0.0001, "quantity must have at most 3 decimals (`tokens`): round it first."],
+    ["0.30000000000000000000000001", "quantity must be at most 8796093022208 (`tokens`), with at most 3 decimals."],
   ] as const) {
     const answer = await grant("u", quantity);
     expectError(answer, "invalid_quantity", "quantity");
