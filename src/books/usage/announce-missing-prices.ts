@@ -1,4 +1,4 @@
-import { and, eq, gte, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import { asInteger, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { environments, webhookDeliveries, webhookMessages } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
@@ -21,13 +21,13 @@ type MissingValues = {
   environmentId: number;
   nowMs: number;
   messageId: string;
-  dayId: string;
+  day: number;
   subject: string;
   data: string;
 };
 
 const insertMissing = query((value: ValueOf<MissingValues>) => {
-  const { id, environmentId, subject } = webhookMessages;
+  const { environmentId, atMs, subject } = webhookMessages;
   const message = {
     id: value("messageId"),
     environmentId: environments.id,
@@ -36,7 +36,7 @@ const insertMissing = query((value: ValueOf<MissingValues>) => {
     subject: value("subject"),
     data: value("data"),
   };
-  const isOfDay = and(eq(environmentId, value("environmentId")), gte(id, value("dayId")));
+  const isOfDay = and(eq(environmentId, value("environmentId")), sql`${atMs} / 86400000 = ${value("day")}`);
   const isSame = hasRow(webhookMessages, and(isOfDay, eq(subject, value("subject"))));
   const ofDay = sql`SELECT count(*) FROM ${webhookMessages} WHERE ${isOfDay} AND ${subject} >= char(1) AND ${subject} < char(2)`;
   const from = sql`FROM ${wantingEndpoints(value, "price.missing")} WHERE NOT ${isSame} AND (${ofDay}) < ${MESSAGES_A_DAY_MAX} LIMIT 1`;
@@ -61,18 +61,18 @@ export async function announceMissingPrices(ctx: TenantCtx, rejections: readonly
   const missing = rejections.filter((error) => error instanceof PurserError && error.code === "price_not_found");
   if (missing.length === 0) return;
   const announced = announcedOf(ctx.isolate);
-  const realNowMs = ctx.realNow();
-  const dayId = messageIdAt(Math.floor(realNowMs / DAY_MS) * DAY_MS);
+  const nowMs = ctx.now();
+  const day = Math.floor(nowMs / DAY_MS);
   const found = new Map<string, Parameters<typeof insertMissingDeliveries>[0]>();
   for (const { details } of missing as PurserError[]) {
     // `priceNotFound` makes these details.
     const { event, model, meters } = details as unknown as MessageData["price.missing"];
     const subject = `${SUBJECT_MARK}${JSON.stringify([event, model])}`;
-    const key = `${dayId} ${ctx.environment.appId} ${ctx.environment.mode} ${subject}`;
+    const key = `${day} ${ctx.environment.appId} ${ctx.environment.mode} ${subject}`;
     if (announced.has(key) || found.has(key)) continue;
-    const messageId = ctx.newId(messageIdAt(realNowMs));
+    const messageId = ctx.newId(messageIdAt(ctx.realNow()));
     const data = JSON.stringify({ event, model, meters });
-    const values = { environmentId: ctx.environment.id, nowMs: ctx.now(), messageId, dayId, subject, data };
+    const values = { environmentId: ctx.environment.id, nowMs, messageId, day, subject, data };
     found.set(key, { ...values, ...deliveryTimes(ctx) });
   }
   if (found.size === 0) return;

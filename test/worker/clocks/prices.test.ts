@@ -70,3 +70,21 @@ it("the prices of live use are those of real time, whatever the test clock says"
   w.clock.advance(DAY_MS);
   expect(await price()).toMatchObject({ quantities: { tokens: 6 }, priceVersion: 2 });
 });
+
+it("price.missing is sent once for each day of a test clock", async () => {
+  const w = await pricedClock();
+  await w.listen(["price.missing"]);
+  await w.move(DAY_MS);
+  const miss = async () => {
+    const body = { eventId: "e1", userId: "u", event: "chat", meters: {} };
+    await w.admin("PUT", "/prices", { mode: "test", rules: [] });
+    const answer = await w.call("POST", "/api/v1/usage/events", { key: w.app.keys.sk_test, body });
+    expect(answer.status).toBe(404);
+    return (await w.messages()).map(({ at }) => at);
+  };
+  expect(await miss()).toEqual([w.at(DAY_MS)]);
+  await w.move(DAY_MS + HOUR_MS);
+  expect(await miss()).toEqual([w.at(DAY_MS)]);
+  await w.move(2 * DAY_MS);
+  expect(await miss()).toEqual([w.at(DAY_MS), w.at(2 * DAY_MS)]);
+});
