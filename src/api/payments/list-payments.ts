@@ -32,7 +32,7 @@ const paymentEvent = /* @__PURE__ */ lazy(() =>
     .strictObject({
       eventId: z.string().meta(words("The event's id at Stripe.", "evt_1a")),
       type: z.string().meta(words("The event's type at Stripe.", "checkout.session.completed")),
-      at: time.meta(words("When it arrived.", "2026-01-15T12:00:00.000Z")),
+      at: time.meta(words("When Stripe created it.", "2026-01-15T12:00:00.000Z")),
       outcome,
     })
     .meta({ id: "PaymentEvent" }),

@@ -35,7 +35,7 @@ async function sevenPayments() {
 }
 
 it("the list of payments can be filtered by refund, dispute, who settled, user and reference, and sums what is left", async () => {
-  const { list, keys } = await sevenPayments();
+  const { w, list, keys } = await sevenPayments();
   expect(await keys("")).toEqual(["pi_1", "pi_2", "pi_3", "pi_4", "pi_5", "pi_6", "pi_7"]);
   expect(await keys("&refunds=part")).toEqual(["pi_2"]);
   expect(await keys("&refunds=whole")).toEqual(["pi_3"]);
@@ -50,6 +50,9 @@ it("the list of payments can be filtered by refund, dispute, who settled, user a
   expect(await keys("&externalRef=stripe:pi_3")).toEqual(["pi_3"]);
   expect(await keys("&externalRef=stripe:pi_3&userId=v")).toEqual([]);
   expect(await keys("&externalRef=order-1")).toEqual([]);
+  // An event has Stripe's time, not that of its arrival.
+  const refunded = (await list("&refunds=part")).payments[0].events.at(-1);
+  expect(refunded).toMatchObject({ type: "charge.refunded", at: new Date((w.nowS + 1) * 1_000).toISOString() });
   const { sums, carry, payments } = await list("&limit=2");
   expect(sums).toEqual([
     { currency: "eur", captured: 1000, refunded: 0, withheld: 0 },
