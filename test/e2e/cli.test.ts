@@ -158,6 +158,30 @@ it("purser pull, diff and push moves a set-up between two applications by pull a
   expect(readFileSync(join(folder, "again.json"), "utf8")).toBe(pulled);
 });
 
+it("purser diff and push takes explicit defaults for the same settings, and pull writes what diff reads", async () => {
+  const target = ["--app", newName(), "--mode", "test"];
+  write({
+    packs: [
+      { packName: "Starter", items: [{ amount: 10, unit: "tokens", matches: [], priority: 100 }] },
+      { packName: "Wallet", items: [], unit: "cents", matches: [], priority: 100, defaultExpiryDays: null },
+    ],
+    usageLimits: [
+      { name: "An hour", unit: "count", amount: 5, every: "hour", matches: [], per: "user" },
+      { name: "A day", unit: "count", amount: 5, every: "day", timeZone: "UTC" },
+    ],
+    endUserAuth: { type: "hs256", claim: "sub", origins: [] },
+    prices: { rules: [{ unit: "tokens", per: { input: 1 } }], costs: [], note: null },
+    stripe: { prices: [{ price: "price_1", pack: "starter", expires: "pack", trial: false }] },
+    webhooks: [{ url: "https://hooks.example.com/purser", types: null, description: null, isEnabled: true }],
+  });
+  const made = await purser(["push", ...target, "--yes", "--create-app", "--secrets-file", "secrets.tsv"], SECRETS);
+  expect(made).toMatchObject({ code: 0, err: "" });
+  const same = { code: 0, out: "Purser is as the file says.\n", err: "" };
+  expect(await purser(["diff", ...target])).toEqual(same);
+  expect(await purser(["pull", ...target])).toMatchObject({ code: 0, err: "" });
+  expect(await purser(["diff", ...target])).toEqual(same);
+});
+
 it("purser pull, diff and push shows what differs, ends with 2, and changes, archives and deletes only what it is told to", async () => {
   const app = newName();
   const target = ["--app", app, "--mode", "test"];

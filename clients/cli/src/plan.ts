@@ -82,7 +82,7 @@ function changesOfList(
     };
     const create = (target: Target) => section.create(target, item);
     if (found === undefined) return [{ ...base, action: "create", fields: [], run: create }];
-    const fields = differences(found.item, item, section.defaults);
+    const fields = differences(found.item, section.normalise?.(item) ?? item, section.defaults);
     if (fields.length === 0) return [];
     if (fields.some(({ field }) => section.fixed.includes(field))) {
       const replace = async (target: Target, state: State) => {

@@ -19,6 +19,8 @@ export interface ListSection {
   readonly removal: "archive" | "delete";
   readonly audit: RegExp;
   readonly nameOf: (item: Item) => string;
+  /** Makes items of the file that mean the same equal. */
+  readonly normalise?: (item: Item) => Item;
   readonly read: (target: Target) => Promise<Entry[]>;
   /** Returns a secret that Purser made, if any. */
   readonly create: (target: Target, item: Item) => Promise<string | undefined>;
@@ -47,12 +49,16 @@ const folded = (name: unknown): string => String(name).normalize("NFKC").toLower
 /** The file's items were checked by the schema, which is made from the operations' own bodies. */
 const body = <Body>(item: Item): Body => item as Body;
 
+/** Leaves out an empty list of items, and what is as by default in each item. */
+function normalisePack({ items = [], ...pack }: Item): Item {
+  const normal = (items as Item[]).map((each) => withoutDefaults(each, { matches: [], priority: 100 }));
+  return normal.length > 0 ? { ...pack, items: normal } : pack;
+}
+
 function packItem(row: Item): Item {
-  const items = (row.items as Item[]).map((each) =>
-    withoutDefaults(without(each, ["packItemId"]), { matches: [], priority: 100 }),
-  );
-  const kept = without(row, ["packId", "createdAt", "archivedAt", "version"]);
-  return items.length > 0 ? { ...without(kept, ["unit", "matches", "priority"]), items } : without(kept, ["items"]);
+  const items = (row.items as Item[]).map((each) => without(each, ["packItemId"]));
+  const ofItems = items.length > 0 ? ["unit", "matches", "priority"] : [];
+  return normalisePack({ ...without(row, ["packId", "createdAt", "archivedAt", "version", ...ofItems]), items });
 }
 
 /** Keeps the ids of items that stand in the same place, so that what was granted from them still belongs to them. */
@@ -70,6 +76,7 @@ const packs: ListSection = {
   removal: "archive",
   audit: /^pack\./,
   nameOf: (item) => folded(item.packName),
+  normalise: normalisePack,
   read: async ({ admin, appId }) =>
     (await admin.listPacks({ appId })).packs
       .filter(({ archivedAt }) => archivedAt === null)
@@ -97,7 +104,8 @@ const usageLimits: ListSection = {
   nameOf: (item) => folded(item.name),
   read: async ({ admin, appId, mode }) =>
     (await admin.listUsageLimits({ appId, mode })).limits.map((row) => ({
-      item: without(row, ["limitId", "mode", "createdAt"]),
+      // A window shorter than a day has no time zone.
+      item: without(row, ["limitId", "mode", "createdAt", ...(row.timeZone === null ? ["timeZone"] : [])]),
       id: row.limitId,
       row,
     })),
@@ -218,7 +226,7 @@ async function packNames({ admin, appId }: Target): Promise<{ readonly packId: s
 const stripe: ValueSection = {
   kind: "value",
   title: "Stripe's prices",
-  defaults: { prices: [] },
+  defaults: { currency: "usd", prices: [] },
   normalise: ({ prices: list = [], ...rest }) => ({
     ...rest,
     prices: (list as Item[]).map((price) => ({
