@@ -41,15 +41,15 @@ const OPENINGS_AN_HOUR_MAX = 60;
 const openingsOf = rememberPerObject(() => new MinuteCounts(HOUR_MS));
 
 /**
- * Counts the opening of a link before anything is read. This isolate has the count, because in the database each opening would
- * write a row. Throws `rate_limited` (P12).
+ * Counts the opening of a link before the person's data is read. This isolate has the count, because in the database each opening would
+ * write a row. Returns `rate_limited`, or null when the link may be opened (P12).
  */
-async function countOpening({ isolate, now }: SystemCtx, token: string): Promise<void> {
+async function countOpening({ isolate, now }: SystemCtx, token: string): Promise<PurserError | null> {
   const openings = openingsOf(isolate);
   const hash = await sha256(token);
-  if (openings.add(hash, now()) <= OPENINGS_AN_HOUR_MAX) return;
+  if (openings.add(hash, now()) <= OPENINGS_AN_HOUR_MAX) return null;
   const message = `A link can be opened ${OPENINGS_AN_HOUR_MAX} times an hour. Try again later, or ask for a new one.`;
-  throw new PurserError("rate_limited", message, {
+  return new PurserError("rate_limited", message, {
     headers: { "Retry-After": String(openings.secondsLeft(hash, now())) },
   });
 }
@@ -74,8 +74,10 @@ export async function verifyLink(root: SystemCtx, token: string | null): Promise
  */
 export async function downloadExport(root: SystemCtx, token: string | null): Promise<Download> {
   const claims = await readLinkToken(root, token);
-  await countOpening(root, token ?? "");
   const ctx = inDatabaseOf(root, claims.appId);
+  const tooOften = await countOpening(root, token ?? "");
+  // A revoked link is answered like every invalid one (P14).
+  if (tooOften !== null) throw (await isLinkEnded(ctx, claims)) ? invalidToken() : tooOften;
   const guard = await guardLink(root, claims);
   try {
     return await atLatestClock(() => openDocument(ctx, claims, token ?? "", guard));

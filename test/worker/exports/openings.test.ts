@@ -1,8 +1,9 @@
 import { expect, it } from "vitest";
 import { HOUR_MS } from "../../../src/lib/time.ts";
 import { auditOf, linkTo } from "../../support/exports.ts";
+import { expectError } from "../../support/rejections.ts";
 import { seedPerson } from "../../support/seed-rows.ts";
-import { Clock, makeApp, startIsolate } from "../../support/world.ts";
+import { Clock, makeApp, makeClient, startIsolate } from "../../support/world.ts";
 
 it("a link opens 60 times an hour, and is then rejected, with nothing recorded", async () => {
   const clock = new Clock();
@@ -27,4 +28,17 @@ it("a link opens 60 times an hour, and is then rejected, with nothing recorded",
   expect((await ask(await linkTo(app, "bo", clock))).status).toBe(200);
   clock.advance(HOUR_MS);
   expect((await ask(link)).status).toBe(200);
+});
+
+it("a revoked link is answered like an invalid one, however often it was opened", async () => {
+  const call = makeClient(new Clock());
+  const { keys } = await makeApp();
+  const post = (path: string) => call("POST", `/api/v1/${path}`, { key: keys.sk_live, body: { distinctId: "ana" } });
+  const { downloadUrl } = (await post("export-person")).body;
+  for (let n = 0; n < 60; n++) expect((await call("GET", downloadUrl)).status).toBe(200);
+  expect((await call("GET", downloadUrl)).status).toBe(429);
+
+  await post("export-person/revoke");
+
+  expectError(await call("GET", downloadUrl), "invalid_or_expired_token");
 });
