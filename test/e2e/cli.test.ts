@@ -274,6 +274,29 @@ it("purser pull, diff and push goes on where something outside of the file chang
   expect(await admin.getExpiryNotices({ appId, mode: "test" })).toMatchObject({ days: [7] });
 });
 
+it("purser push creates an application only after it was agreed to, and not while a database does not answer", async () => {
+  const app = newName();
+  const push = ["push", "--app", app, "--mode", "test", "--create-app"];
+  write({ packs: [{ packName: "Wallet", unit: "cents" }], expiryNotices: [], unitNames: {} });
+  const isThere = async () => (await admin.listApps()).apps.some(({ name }) => name === app);
+
+  expect(await purser(push)).toMatchObject({ code: 1, err: expect.stringContaining("no terminal") });
+  expect(await isThere()).toBe(false);
+  const shown = `${app}, test mode\n+ create application "${app}"\n+ create pack "Wallet"\n`;
+  expect(await purser([...push, "--dry-run"])).toEqual({ code: 0, out: shown, err: "" });
+  expect(await isThere()).toBe(false);
+
+  const partial = createServer((_request, response) =>
+    response.writeHead(200, { "content-type": "application/json" }).end('{"apps":[],"unreachable":["DB_1"]}'),
+  );
+  await new Promise<void>((resolve) => partial.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void partial.close());
+  // A server listening on a TCP port has an address of this form.
+  const PURSER_URL = `http://127.0.0.1:${(partial.address() as AddressInfo).port}`;
+  const unsure = await purser([...push, "--yes"], { PURSER_URL });
+  expect(unsure).toMatchObject({ code: 1, err: expect.stringContaining("DB_1 did not answer") });
+});
+
 it("purser pull, diff and push ends what it began after a kill at any point", async () => {
   const app = newName();
   const push = ["push", "--app", app, "--mode", "test", "--yes", "--create-app"];

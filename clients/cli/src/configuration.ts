@@ -1,8 +1,8 @@
 import { appendFileSync, chmodSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { CONFIG_FILE, type Config, readConfig, writeConfig } from "./config-file.ts";
-import { CliError, findTarget, type Target, type TargetOptions } from "./connection.ts";
-import { type Change, configOf, planOf, readStates, type States } from "./plan.ts";
+import { CliError, createTarget, findTarget, searchTarget, type Target, type TargetOptions } from "./connection.ts";
+import { type Change, configOf, planOf, readStates, type States, unsetStates } from "./plan.ts";
 import { fingerprint, SECTIONS, type State } from "./sections.ts";
 
 interface FileOptions extends TargetOptions {
@@ -162,23 +162,28 @@ async function apply(
 }
 
 export async function push(options: PushOptions): Promise<void> {
-  const { file, json, yes, dryRun, prune = false, createApp, ...rest } = options;
+  const { file, json, yes, dryRun, prune = false, createApp = false, app: named, mode } = options;
   const config = readConfig(file);
-  const target = await findTarget({
-    ...rest,
-    ...(createApp === undefined ? {} : { createApp: createApp && dryRun !== true }),
-  });
-  const sincePlan = await newestOfAudit(target);
-  const states = await readStates(target, sectionsOf(config));
+  const names = sectionsOf(config);
+  const found = await searchTarget(options);
+  const isMissing = "missing" in found;
+  if (isMissing && (!createApp || named === undefined)) throw new CliError(found.missing);
+  const app = isMissing ? (named ?? "") : found.appName;
+  const sincePlan = isMissing ? 0 : await newestOfAudit(found);
+  const states = isMissing ? unsetStates(names) : await readStates(found, names);
   const all = planOf(config, states);
   const changes = all.filter(({ isPruning }) => prune || !isPruning);
   if (json !== true) {
-    print(`${target.appName}, ${target.mode} mode`);
-    print(all.map((change) => linesOf(change, prune)).join("\n") || "Purser is as the file says.");
+    print(`${app}, ${mode} mode`);
+    const lines = [...(isMissing ? [`+ create application "${app}"`] : []), ...all.map((each) => linesOf(each, prune))];
+    print(lines.join("\n") || "Purser is as the file says.");
   }
-  const isAgreed = changes.length > 0 && dryRun !== true && (yes === true || (await confirm(changes.length)));
-  if (isAgreed) await apply(target, changes, states, sincePlan, options);
-  const { appName: app, mode } = target;
-  if (json === true)
-    print(JSON.stringify({ app, mode, changes: changes.map(plain), isDone: isAgreed || changes.length === 0 }));
+  const count = changes.length + Number(isMissing);
+  const isAgreed = count > 0 && dryRun !== true && (yes === true || (await confirm(count)));
+  if (isAgreed) {
+    const target = isMissing ? await createTarget(app, mode) : found;
+    const before = isMissing ? await readStates(target, names) : states;
+    await apply(target, changes, before, isMissing ? await newestOfAudit(target) : sincePlan, options);
+  }
+  if (json === true) print(JSON.stringify({ app, mode, changes: changes.map(plain), isDone: isAgreed || count === 0 }));
 }

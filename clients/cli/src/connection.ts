@@ -54,11 +54,10 @@ export const connectPurser = (onTry: () => void): Purser => {
   return new Purser({ url: purserUrl(), key, onWarning: () => {}, retries: 10, fetch: send });
 };
 
-/** Returns the application that `--app` names by its id or name; without it, the only one. */
-export async function findTarget(options: TargetOptions & { readonly createApp?: boolean }): Promise<Target> {
+/** Returns the application that `--app` names by its id or name; without it, the only one. If it is not there, says so. */
+export async function searchTarget({ app, mode }: TargetOptions): Promise<Target | { readonly missing: string }> {
   const admin = connectAdmin();
-  const { apps } = await admin.listApps();
-  const { app, mode } = options;
+  const { apps, unreachable = [] } = await admin.listApps();
   const found = app === undefined ? apps : apps.filter(({ appId, name }) => appId === app || name === app);
   const [first, second] = found;
   if (second !== undefined) {
@@ -66,11 +65,22 @@ export async function findTarget(options: TargetOptions & { readonly createApp?:
     throw new CliError(`Name one application with --app: ${listed}.`);
   }
   if (first !== undefined) return { admin, appId: first.appId, appName: first.name, mode, call: {} };
-  if (app === undefined) throw new CliError("There is no application. Create one: push --app NAME --create-app.");
-  if (options.createApp !== true) {
-    const names = apps.map(({ name }) => name).join(", ");
-    throw new CliError(`There is no application ${app}. There are: ${names}. --create-app creates it.`);
-  }
+  // Otherwise --create-app would create a second application of the name.
+  if (unreachable.length > 0)
+    throw new CliError(`${unreachable.join(", ")} did not answer, where the application may be. Try again.`);
+  if (app === undefined) return { missing: "There is no application. Create one: push --app NAME --create-app." };
+  const names = apps.map(({ name }) => name).join(", ");
+  return { missing: `There is no application ${app}. There are: ${names}. --create-app creates it.` };
+}
+
+export async function findTarget(options: TargetOptions): Promise<Target> {
+  const found = await searchTarget(options);
+  if ("missing" in found) throw new CliError(found.missing);
+  return found;
+}
+
+export async function createTarget(app: string, mode: Mode): Promise<Target> {
+  const admin = connectAdmin();
   const { appId } = await admin.createApp({ name: app });
   return { admin, appId, appName: app, mode, call: {} };
 }

@@ -28,6 +28,16 @@ export async function readStates(target: Target, names: readonly string[]): Prom
   return Object.fromEntries(await Promise.all(entries)) as States;
 }
 
+/** Returns the sections that `names` has, as they are in a new application. */
+export function unsetStates(names: readonly string[]): States {
+  return Object.fromEntries(
+    names.map((name) => {
+      const section = SECTIONS[name];
+      return [name, section?.kind === "value" ? { value: section.unset } : []];
+    }),
+  );
+}
+
 /** Returns Purser's settings as they stand in a file. */
 export function configOf(states: States): Config {
   return Object.fromEntries(

@@ -33,6 +33,8 @@ export interface ValueSection {
   readonly kind: "value";
   readonly title: string;
   readonly defaults: Item;
+  /** The setting of a new application. */
+  readonly unset: unknown;
   readonly audit: RegExp;
   /** Makes values that mean the same equal: what is as by default in lists, and the case of names. */
   readonly normalise?: (value: Item) => Item;
@@ -172,6 +174,7 @@ const unitNames: ValueSection = {
   kind: "value",
   title: "unit names",
   defaults: {},
+  unset: {},
   audit: /^unit_names\./,
   read: async ({ admin, appId, mode }) => ({ value: (await admin.getUnitNamesOfApp({ appId, mode })).names }),
   set: ({ admin, appId, mode, call }, names) => admin.setUnitNames(body({ appId, mode, names }), call),
@@ -181,11 +184,12 @@ const prices: ValueSection = {
   kind: "value",
   title: "price list",
   defaults: { costs: [], note: null },
+  unset: { rules: [], costs: [], note: null },
   audit: /^prices\./,
   read: async ({ admin, appId, mode }) => {
     const { inForce, versions } = await admin.listPriceLists({ appId, mode, limit: 1 });
     const version = versions[0]?.version ?? 0;
-    if (inForce === null) return { value: { rules: [], costs: [], note: null }, version };
+    if (inForce === null) return { value: prices.unset, version };
     const { rules, costs, note } = await admin.getPriceList({ appId, mode, version: inForce });
     return { value: { rules, costs, note }, version };
   },
@@ -197,6 +201,7 @@ const expiryNotices: ValueSection = {
   kind: "value",
   title: "expiry notices",
   defaults: {},
+  unset: [],
   audit: /^expiry_notices\./,
   read: async ({ admin, appId, mode }) => ({
     value: (await admin.getExpiryNotices({ appId, mode })).days.toSorted((a, b) => a - b),
@@ -208,6 +213,7 @@ const endUserAuth: ValueSection = {
   kind: "value",
   title: "end-user sign-in",
   defaults: { origins: [], claim: "sub", trustUnverified: false, trustUserWritten: false },
+  unset: null,
   audit: /^end_user_auth\./,
   read: async ({ admin, appId, mode }) => ({ value: (await admin.getEndUserAuth({ appId, mode })).setting }),
   set: ({ admin, appId, mode, call }, value) => {
@@ -227,6 +233,7 @@ const stripe: ValueSection = {
   kind: "value",
   title: "Stripe's prices",
   defaults: { currency: "usd", prices: [] },
+  unset: null,
   normalise: ({ prices: list = [], ...rest }) => ({
     ...rest,
     prices: (list as Item[]).map((price) => ({
