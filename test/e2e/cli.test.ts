@@ -354,6 +354,14 @@ it("purser import grants each line once, in a second run too, and says before wh
   expect([await remaining("ada"), await remaining("bob")]).toEqual([[12.5], [0.001]]);
 });
 
+it("purser import grants nothing with a secret key of the other mode", async () => {
+  const { run, remaining } = await world();
+  file("userId,unit,remaining,ref\nada,tokens,1,a\n");
+  const refusal = { code: 1, out: "", err: expect.stringContaining("not a secret key of test mode, sk_test_") };
+  expect(await run("--mode", "test")).toEqual(refusal);
+  expect(await remaining("ada")).toEqual([]);
+});
+
 it("purser import reads a BOM, semicolons, quotes, and columns in any order, and refuses lines with their reasons", async () => {
   const { run, remaining } = await world();
   const lines = [

@@ -44,9 +44,16 @@ const ADMIN_KEY = "an administration key of Purser's dashboard, or the admin tok
 export const connectAdmin = (): PurserAdmin =>
   new PurserAdmin({ url: purserUrl(), key: variable("PURSER_ADMIN_KEY", ADMIN_KEY) });
 
-/** `onTry` is called before each try of a call: the client retries one that got no answer. */
-export const connectPurser = (onTry: () => void): Purser => {
+/** Returns the secret key. Throws `CliError` for one of the other mode, which would grant there. */
+export function secretKeyOf(mode: Mode): string {
   const key = variable("PURSER_SECRET_KEY", "a secret key of the application and mode, sk_…");
+  const form = `sk_${mode}_`;
+  if (!key.startsWith(form)) throw new CliError(`PURSER_SECRET_KEY is not a secret key of ${mode} mode, ${form}….`);
+  return key;
+}
+
+/** `onTry` is called before each try of a call: the client retries one that got no answer. */
+export const connectPurser = (key: string, onTry: () => void): Purser => {
   const send = (url: string, init: RequestInit) => {
     onTry();
     return fetch(url, init);

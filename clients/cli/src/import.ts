@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { type Purser, PurserError } from "purser-client";
 import { type Balance, balanceOf, type PackOfFile } from "./balance.ts";
-import { CliError, connectPurser, findTarget, type Target, type TargetOptions } from "./connection.ts";
+import { CliError, connectPurser, findTarget, secretKeyOf, type Target, type TargetOptions } from "./connection.ts";
 import { add, type Decimal, textOf } from "./decimal.ts";
 import { KeySet } from "./key-set.ts";
 import { rowsOf } from "./rows.ts";
@@ -117,11 +117,11 @@ async function isOwnGrant(purser: Purser, { userId, pack, externalRef }: Balance
   return granted !== undefined && Date.parse(granted.grantedAt) >= run.progress.startedAt;
 }
 
-function granting(run: Import): Grant {
+function granting(run: Import, key: string): Grant {
   return async (balance) => {
     const { line, userId, pack, remaining, expiresAt, externalRef } = balance;
     let tries = 0;
-    const purser = connectPurser(() => {
+    const purser = connectPurser(key, () => {
       tries += 1;
     });
     try {
@@ -181,11 +181,12 @@ async function sendAll(file: string, run: Import, packs: readonly PackOfFile[], 
 /** Grants the balances of a file, each once. Ends with 2 where lines were rejected. */
 export async function importBalances(file: string, options: ImportOptions): Promise<void> {
   if (!existsSync(file)) throw new CliError(`There is no file ${file}.`);
+  const key = options.dryRun === true ? null : secretKeyOf(options.mode);
   const target = await findTarget(options);
   const { packs, now } = await readPacks(target);
   const run = new Import(file, target, now, options);
   const check: Grant = async () => "granted";
-  await sendAll(file, run, packs, options.dryRun === true ? check : granting(run), options);
+  await sendAll(file, run, packs, key === null ? check : granting(run, key), options);
   run.finish();
   const { granted, repeated, refused } = run.progress;
   if (refused > 0) process.exitCode = 2;
