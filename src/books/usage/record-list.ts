@@ -178,12 +178,15 @@ function readParts(ctx: TenantCtx, parts: readonly Part[], prices: Prices) {
   ] as const);
 }
 
-/** Returns the results of a user's events, in order. If the database fails, each event gets that error. */
+/**
+ * Returns the results of a user's events, in order. If the database fails, each event gets that error. Throws `clockMoved`, and the
+ * caller then records the whole list again at the environment's new time: events that are recorded already are repeats.
+ */
 async function recordPart(ctx: TenantCtx, part: Part, writing: PartWriting): Promise<readonly ElementResult[]> {
   const { events } = part;
   const found = await writePart(ctx, part, writing).catch((error: unknown) => {
     const rejection = rejectionIn(error);
-    if (rejection === null) throw error;
+    if (rejection === null || rejection.fault === "clock_moved") throw error;
     return events.map(() => rejection);
   });
   return found.map((result, index) => {

@@ -340,6 +340,16 @@ it("a request with any body is served once at the clock's time by an isolate tha
   expect(results).toEqual([{ atMs: w.clock.ms + DAY_MS }]);
 });
 
+it("a list of events of several users is recorded at the clock's time by an isolate that does not know the clock", async () => {
+  const w = await clockWorld();
+  for (const userId of ["ana", "ben"]) await w.grant({ userId });
+  await w.move(DAY_MS);
+  const list = ["ana", "ben"].map((userId) => ({ ...use, userId, eventId: `of ${userId}` }));
+  const answer = await makeClient(w.clock)("POST", "/api/v1/usage/events", { key: w.app.keys.sk_test, body: list });
+  expect(answer.body.results).toMatchObject(list.map(({ eventId }) => ({ eventId, debits: [{ amount: 1 }] })));
+  expect((await w.ledger("ana"))[1]).toMatchObject({ occurredAt: w.at(DAY_MS) });
+});
+
 it("an erasure writes entries at the clock's time, and its receipt is in real time", async () => {
   const w = await clockWorld();
   await w.grant({ userId: "ana" });
