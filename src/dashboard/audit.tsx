@@ -4,7 +4,7 @@ import { ACTIONS } from "../catalog/audit.ts";
 import type { AuditEntry } from "../catalog/audit-page.ts";
 import { SEARCHED_AUDIT_ENTRIES_MAX, type ShownAuditEntry, searchAudit } from "../catalog/search-audit.ts";
 import { AppLink } from "./app-link.tsx";
-import { customColumn, fieldColumn, textColumn, timeColumn } from "./columns.tsx";
+import { customColumn, fieldColumn, realTimeColumn, textColumn } from "./columns.tsx";
 import { textField, useRequest } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { userPath } from "./links.tsx";
@@ -134,7 +134,7 @@ function parseActor(text: string | undefined): string | undefined {
 
 /** An action, its time and its actor. */
 const ACT_COLUMNS: readonly ListColumn<AuditEntry>[] = [
-  timeColumn("at", "When"),
+  realTimeColumn("at", "When"),
   textColumn("by", "By"),
   fieldColumn("action", "Action", ({ action }) => <ActionName action={action} />),
 ];

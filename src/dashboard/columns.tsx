@@ -46,17 +46,22 @@ export const codeColumn = <Name extends string>(name: Name, head: string): Share
   value: (row) => row[name],
 });
 
-/** A column of moments. */
+/** A column of moments in the environment's time. */
 export const timeColumn = <Name extends string>(
   name: Name,
   head: string,
   otherwise?: string,
+  isReal = false,
 ): SharedColumn<Name, string | null> => ({
   name,
   head,
-  cell: (row) => <Time at={row[name]} {...(otherwise === undefined ? {} : { otherwise })} />,
+  cell: (row) => <Time at={row[name]} otherwise={otherwise} isReal={isReal} />,
   value: (row) => row[name],
 });
+
+/** A column of moments in real time, also in an environment with a test clock. */
+export const realTimeColumn = <Name extends string>(name: Name, head: string, otherwise?: string) =>
+  timeColumn(name, head, otherwise, true);
 
 /** A column of counts and amounts. */
 export const numberColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, number> => ({

@@ -43,7 +43,7 @@ const AttemptLine = ({ attempt }: { attempt: ShownAttempt }) => {
   const isSuccess = attempt.status !== null && attempt.status >= 200 && attempt.status < 300;
   return (
     <div>
-      <Time at={attempt.at} />: {isSuccess ? attempt.status : attemptFailure(attempt)}{" "}
+      <Time at={attempt.at} isReal />: {isSuccess ? attempt.status : attemptFailure(attempt)}{" "}
       <span class="soft">{amountText(attempt.durationMs)} ms</span>
       {attempt.answer !== undefined && (
         <div>
@@ -120,7 +120,7 @@ export const deliveriesList = {
         <Tag kind={status}>{status}</Tag>
         {nextAttemptAt !== null && (
           <div class="soft">
-            next attempt <Time at={nextAttemptAt} />
+            next attempt <Time at={nextAttemptAt} isReal />
           </div>
         )}
       </>

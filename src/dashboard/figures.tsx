@@ -216,7 +216,7 @@ const FIGURES = {
       moneyColumn("captured", "Paid"),
       moneyColumn("refunded", "Refunded"),
       moneyColumn("withheld", "Withheld"),
-      moneyColumn("left", "Left"),
+      moneyColumn("left", "Net"),
     ],
     read: async (c, { fromMs, toMs }) => {
       const count = Math.min((toMs - fromMs) / DAY_MS, MONEY_DAYS_MAX);

@@ -81,8 +81,8 @@ export function moneyText(smallest: number, currency: string | null): string {
   return /^[a-z]{3}$/.test(currency) ? text : `${text} ${currency.toUpperCase()}`;
 }
 
-/** The time of the page, from which its relative times count. */
-export const NowContext = createContext(0);
+/** The times of the page, from which its relative times count: that of its environment, and real time. */
+export const NowContext = createContext({ nowMs: 0, realMs: 0 });
 
 /** Returns the length of windows or periods, and their time zone unless it is UTC. */
 export const everyText = (every: string, timeZone: string | null): string =>
@@ -110,13 +110,20 @@ function nearText(atMs: number, nowMs: number): string {
   return relative.format(Math.trunc(away / size), unit);
 }
 
+interface TimeProps {
+  readonly at: string | null;
+  readonly otherwise?: string | undefined;
+  /** Whether the moment is in real time even if the environment has a test clock (D3). */
+  readonly isReal?: boolean;
+}
+
 /** Shows a moment relative to now, with the exact moment in UTC on hover. */
-export const Time = ({ at, otherwise = "never" }: { at: string | null; otherwise?: string }) => {
-  const nowMs = useContext(NowContext);
+export const Time = ({ at, otherwise = "never", isReal = false }: TimeProps) => {
+  const { nowMs, realMs } = useContext(NowContext);
   if (at === null) return <span class="soft">{otherwise}</span>;
   return (
     <time datetime={at} title={`${at.slice(0, 19).replace("T", " ")} UTC`}>
-      {nearText(Date.parse(at), nowMs)}
+      {nearText(Date.parse(at), isReal ? realMs : nowMs)}
     </time>
   );
 };

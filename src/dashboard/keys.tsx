@@ -6,7 +6,7 @@ import { type CreateKeyOutput, createKey, type KeyOutput, listKeys, readKeyOfApp
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
 import { LinkButton } from "./app-link.tsx";
-import { codeColumn, fieldColumn, textColumn, timeColumn } from "./columns.tsx";
+import { codeColumn, fieldColumn, realTimeColumn, textColumn } from "./columns.tsx";
 import { Facts, Id, SecretCard, Tag } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
@@ -37,7 +37,7 @@ const keysList: Resource<ListedKey> = {
     codeColumn("hint", "Key"),
     textColumn("kind", "Kind"),
     textColumn("name", "Name"),
-    timeColumn("createdAt", "Created"),
+    realTimeColumn("createdAt", "Created"),
     textColumn("creator", "By"),
     fieldColumn("lastUsedOn", "Last used", ({ lastUsedOn }) => <span class="num">{lastUsedOn ?? "not yet"}</span>),
     fieldColumn("revokedAt", "Status", ({ keyId, hint, revokedAt }) =>

@@ -62,7 +62,7 @@ export function page(c: PageContext, options: PageOptions, body: Child) {
   // Elements are rendered here, where the page's time is known.
   const rendered = String(
     <RequestContext.Provider value={c}>
-      <NowContext.Provider value={nowOf(c)}>
+      <NowContext.Provider value={timesOfPage(c)}>
         <UnitsContext.Provider value={c.var.units ?? NO_UNITS}>{body}</UnitsContext.Provider>
       </NowContext.Provider>
     </RequestContext.Provider>,
@@ -98,8 +98,11 @@ export function page(c: PageContext, options: PageOptions, body: Child) {
   return c.html(`<!DOCTYPE html>${showInvisible(String(document))}`, status);
 }
 
-/** Returns the application's time on a page of an application. */
-const nowOf = ({ var: { ctx, root } }: PageContext): number => (ctx ?? root)?.now() ?? 0;
+/** Returns the environment's time on a page of an environment, and real time. */
+const timesOfPage = ({ var: { ctx, root } }: PageContext) => {
+  const realMs = root?.now() ?? 0;
+  return { nowMs: ctx?.now() ?? realMs, realMs };
+};
 
 interface BodyProps {
   readonly c: PageContext;

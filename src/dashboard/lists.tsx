@@ -12,6 +12,7 @@ import {
   linkColumn,
   numberColumn,
   quantityColumn,
+  realTimeColumn,
   shownColumn,
   textColumn,
   timeColumn,
@@ -95,8 +96,8 @@ export const erasureList = listRoutes<ErasureOutput, unknown>({
   about: "Newest first. A receipt names nobody.",
   columns: [
     linkColumn("erasureId", "Erasure", ({ erasureId }) => `people/erasures/${erasureId}`),
-    timeColumn("startedAt", "Started"),
-    timeColumn("completedAt", "Completed", "not yet"),
+    realTimeColumn("startedAt", "Started"),
+    realTimeColumn("completedAt", "Completed", "not yet"),
     customColumn(
       "status",
       "Status",

@@ -124,7 +124,8 @@ function endpointIssues({ health, lag }: Overview): OverviewIssue[] {
   return health.flatMap((endpoint): OverviewIssue[] => {
     const { webhookId, url, isEnabled } = endpoint;
     const waiting = lag.find((each) => each.webhookId === webhookId);
-    const waits = waitingText(waiting?.waiting ?? 0, waiting?.oldestAt ?? null, nowMs);
+    const oldestAtMs = waiting?.oldestAtMs ?? null;
+    const waits = waitingText(waiting?.waiting ?? 0, oldestAtMs, nowMs);
     const at = { to: `webhooks/${webhookId}`, action: "Open the endpoint" };
     if (!isEnabled) {
       return [{ kind: "warn", title: `${endpointName(url)} is off.`, detail: "Nothing is sent to it.", ...at }];
@@ -132,7 +133,7 @@ function endpointIssues({ health, lag }: Overview): OverviewIssue[] {
     if (isFailing(endpoint)) {
       return [{ kind: "bad", title: `${endpointName(url)} is failing.`, detail: failingText(endpoint, waits), ...at }];
     }
-    const isLate = (waiting?.oldestAt ?? null) !== null && nowMs - Date.parse(waiting?.oldestAt ?? "") > WAITING_MS;
+    const isLate = oldestAtMs !== null && nowMs - oldestAtMs > WAITING_MS;
     return isLate ? [{ kind: "warn", title: `Messages to ${endpointName(url)} are late.`, detail: waits, ...at }] : [];
   });
 }
@@ -140,15 +141,15 @@ function endpointIssues({ health, lag }: Overview): OverviewIssue[] {
 const failingText = (endpoint: EndpointHealth, waits: string): Child => (
   <>
     {rateText(endpoint)} {failureText(endpoint)} Last success:{" "}
-    <Time at={endpoint.lastSuccessAt} otherwise="none known" />. {waits}
+    <Time at={endpoint.lastSuccessAt} otherwise="none known" isReal />. {waits}
   </>
 );
 
-function waitingText(waiting: number, oldestAt: string | null, nowMs: number): string {
-  if (waiting === 0 || oldestAt === null) return "No message is waiting.";
+function waitingText(waiting: number, oldestAtMs: number | null, nowMs: number): string {
+  if (waiting === 0 || oldestAtMs === null) return "No message is waiting.";
   const count =
     waiting > COUNTED_DELIVERIES_MAX ? `More than ${amountText(COUNTED_DELIVERIES_MAX)}` : amountText(waiting);
-  return `${count} waiting, the oldest for ${span(nowMs - Date.parse(oldestAt))}.`;
+  return `${count} waiting, the oldest for ${span(nowMs - oldestAtMs)}.`;
 }
 
 const NAME_MAX = 60;

@@ -97,6 +97,7 @@ export const Equation = ({ overview }: OverviewProps) => {
   const closing = outstanding?.amounts ?? business?.outstanding;
   if (closing === undefined) return null;
   const expired = business?.expired(firstMs, days) ?? [];
+  const expiredIn = outstanding?.expiredIn ?? ((unit: Unit) => sumExpired(expired, unit));
   const columns = UNITS.map((unit) => {
     const terms = {
       granted: sumOfUnit(overview.granted.now, unit),
@@ -106,7 +107,7 @@ export const Equation = ({ overview }: OverviewProps) => {
       revoked: sumOfUnit(overview.revoked, unit),
       adjusted: sumOfUnit(overview.adjusted, unit),
       erased: sumOfUnit(overview.erased, unit),
-      expired: sumExpired(expired, unit),
+      expired: expiredIn(unit),
     };
     const end = doubleOf(closing.find((each) => each.unit === unit)?.amount);
     const change = EQUATION_TERMS.reduce((sum, { sign, name }) => sum + sign * terms[name], 0);
@@ -117,19 +118,15 @@ export const Equation = ({ overview }: OverviewProps) => {
   const link = (name: FigureName, unit: string) => figurePath(name, { unit, ...spanOf(overview) });
   const rows = shown.map(({ label, sign, name, figure }) => ({
     label,
-    cells: columns.map(({ unit, terms }) =>
-      name === "expired" && business === null ? (
-        <span class="soft">not known yet</span>
-      ) : (
-        <Term isAdded={sign * terms[name] > 0} amount={Math.abs(terms[name])} to={figure && link(figure, unit)} />
-      ),
-    ),
+    cells: columns.map(({ unit, terms }) => (
+      <Term isAdded={sign * terms[name] > 0} amount={Math.abs(terms[name])} to={figure && link(figure, unit)} />
+    )),
   }));
   return (
     <section class="card" id="equation">
       <div class="card-head">
         <h2>From {spanOf(overview).from} to now</h2>
-        {business !== null && <Updated at={business.finishedAt} what="Expired" />}
+        {outstanding === null && business !== null && <Updated at={business.finishedAt} what="Expired" />}
       </div>
       <EquationTable
         units={columns.map(({ unit }) => unit)}

@@ -8,9 +8,12 @@ import { Icon } from "./icons.tsx";
 import { type OverviewProps, spanOf, sumOfUnit, type TwoSpans } from "./read-overview.ts";
 import { AmountList, ShortAmount, UnitAfter, useUnits } from "./unit-amount.tsx";
 
-/** Shows the change of a figure against the previous period. Shows nothing when that period has no figure. */
+/** A figure more than so many times that of the previous period is not compared with it: that was nearly nothing. */
+const COMPARED_TIMES_MAX = 10;
+
+/** Shows the change of a figure against the previous period, if both tell something. */
 const Delta = ({ now, before, days }: { now: number; before: number; days: number }) => {
-  if (before <= 0) return null;
+  if (before <= 0 || now < 0 || now > COMPARED_TIMES_MAX * before) return null;
   const percent = Math.round(((now - before) / before) * 100);
   const title = `${amountText(before)} in the ${days} days before`;
   return (

@@ -1,7 +1,7 @@
 import type { MatchRule } from "../books/amounts/match.ts";
 import { listPacks, type PackOutput } from "../catalog/pack.ts";
 import { AppLink, LinkButton } from "./app-link.tsx";
-import { fieldColumn, shownColumn, timeColumn } from "./columns.tsx";
+import { fieldColumn, realTimeColumn, shownColumn } from "./columns.tsx";
 import { Empty, Id, Tag } from "./components.tsx";
 import type { PageContext } from "./form.ts";
 import { listRoutes, type Resource, wholeList } from "./resource.tsx";
@@ -61,7 +61,7 @@ const packsList: Resource<PackOutput> = {
       defaultExpiryDays === null ? "never" : `${defaultExpiryDays} days`,
     ),
     fieldColumn("packId", "Pack id", ({ packId }) => <Id id={packId} />),
-    timeColumn("createdAt", "Created"),
+    realTimeColumn("createdAt", "Created"),
   ],
   read: wholeList(async (c) => {
     const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_PACKS_MAX);

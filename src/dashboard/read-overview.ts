@@ -43,7 +43,7 @@ export async function readOverview(c: PageContext, days: number) {
   const { business, ...state } = await readAtOnce({
     statement: readNewestStatement(c),
     business: readBusiness(ctx),
-    outstanding: readOutstanding(ctx),
+    outstanding: readOutstanding(ctx, firstMs),
     packs: readPackFigures(ctx, firstMs, days),
     lag: readLag(ctx),
     health: readHealth(ctx),

@@ -1,7 +1,7 @@
 import { useContext } from "hono/jsx";
 import { type RejectionKind, type RejectionReason, readRejections } from "../db/rejections.ts";
 import { AppLink } from "./app-link.tsx";
-import { codeColumn, customColumn, fieldColumn, numberColumn, textColumn, timeColumn } from "./columns.tsx";
+import { codeColumn, customColumn, fieldColumn, numberColumn, realTimeColumn, textColumn } from "./columns.tsx";
 import type { Form } from "./form.ts";
 import { amountText, quantitiesText } from "./format.tsx";
 import { UserLink } from "./links.tsx";
@@ -101,7 +101,7 @@ const rejectionsList: Resource<ListedRejection> = {
         ({ reason }) => whyRejected(reason, inApiUnit),
       ),
       numberColumn("times", "Times"),
-      timeColumn("lastAt", "Last"),
+      realTimeColumn("lastAt", "Last"),
     ];
   },
   filters: [

@@ -1,7 +1,7 @@
 import { listStripeEventsInput } from "../api/payments/list-stripe-events.ts";
 import { OUTCOMES } from "../payments/outcomes.ts";
 import { type ListStripeEventsOutput, listStripeEvents } from "../payments/read-stripe-log.ts";
-import { customColumn, fieldColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
+import { customColumn, fieldColumn, realTimeColumn, shownColumn, textColumn } from "./columns.tsx";
 import { parseForm } from "./form.ts";
 import { PaymentLink, StripeLink, UserLink } from "./links.tsx";
 import { listRoutes } from "./resource.tsx";
@@ -14,7 +14,7 @@ export const stripeEventsRoutes = listRoutes<ListStripeEventsOutput["events"][nu
   section: "payments",
   about: "What Stripe sent, and its effect.",
   columns: [
-    timeColumn("at", "Received"),
+    realTimeColumn("at", "Received"),
     textColumn("type", "Event"),
     fieldColumn("eventId", "At Stripe", ({ eventId, objectId }) =>
       [eventId, objectId].map(

@@ -126,7 +126,7 @@ const EndpointState = ({ endpoint, health, deliveries }: StateProps) => (
             otherwise={`none among its newest ${amountText(SEARCHED_DELIVERIES_MAX)} messages`}
           />,
         ],
-        endpoint.failingSinceMs !== null && ["Failing since", <Time at={iso(endpoint.failingSinceMs)} />],
+        endpoint.failingSinceMs !== null && ["Failing since", <Time at={iso(endpoint.failingSinceMs)} isReal />],
       ]}
     />
     {!endpoint.isEnabled && (

@@ -130,7 +130,7 @@ const endpointsList: Resource<ListedEndpoint> = {
     customColumn(
       "lastSuccessAt",
       "Last success",
-      ({ health }) => <Time at={health?.lastSuccessAt ?? null} otherwise="none" />,
+      ({ health }) => <Time at={health?.lastSuccessAt ?? null} otherwise="none" isReal />,
       ({ health }) => health?.lastSuccessAt ?? null,
     ),
     customColumn(

@@ -1,6 +1,6 @@
 import { desc, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { asInteger, computed, drizzle, fields, query, read, scalar, type ValueOf } from "../db/query.ts";
+import { asInteger, computed, drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
 import { webhookDeliveries, webhookEndpoints, webhookMessages } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
@@ -9,7 +9,7 @@ import type { JsonObject } from "../lib/json.ts";
 import { iso } from "../lib/time.ts";
 import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import type { EndpointRow } from "./endpoint.ts";
-import { messageText } from "./outbox.ts";
+import { messageText, messageTimeOf } from "./outbox.ts";
 
 export interface Attempt {
   readonly at: string;
@@ -234,10 +234,6 @@ export const COUNTED_DELIVERIES_MAX = 1_000;
 const selectLag = query((value: ValueOf<{ environmentId: number }>) => {
   const { id, environmentId, createdAtMs } = webhookEndpoints;
   const { endpointId, messageId, status } = webhookDeliveries;
-  const oldest = drizzle
-    .select(fields(webhookMessages, "atMs"))
-    .from(webhookMessages)
-    .where(eq(webhookMessages.id, sql`waiting ->> 1`));
   const waiting = sql`(
     SELECT json_array(count(*), min(${messageId})) FROM (
       SELECT ${messageId} FROM ${webhookDeliveries} INDEXED BY webhook_deliveries_due
@@ -247,7 +243,7 @@ const selectLag = query((value: ValueOf<{ environmentId: number }>) => {
   return read(
     {
       ...fields(webhookEndpoints, { webhookId: "id", url: "url", isEnabled: "isEnabled" }),
-      ...computed({ waiting: sql<number>`waiting ->> 0`, oldestAtMs: scalar(oldest) }),
+      ...computed({ waiting: sql<number>`waiting ->> 0`, oldestId: sql<string | null>`waiting ->> 1` }),
     },
     (list) => sql`
       SELECT ${list} FROM (
@@ -257,11 +253,11 @@ const selectLag = query((value: ValueOf<{ environmentId: number }>) => {
   );
 });
 
-/** Returns the number of pending messages for each endpoint, and the time of the oldest. */
+/** Returns the number of pending messages for each endpoint, and when the oldest was written, in real time. */
 export async function readLag(ctx: TenantCtx) {
   const rows = await all(ctx.db, selectLag({ environmentId: ctx.environment.id }));
-  return rows.map(({ oldestAtMs, ...row }) => ({
+  return rows.map(({ oldestId, ...row }) => ({
     ...row,
-    oldestAt: oldestAtMs === null ? null : iso(oldestAtMs),
+    oldestAtMs: oldestId === null ? null : messageTimeOf(oldestId),
   }));
 }

@@ -4,7 +4,7 @@ import { asInteger, fields, insertFrom, query, returning, type ValueOf } from ".
 import { environments, webhookDeliveries, webhookMessages } from "../db/schema.ts";
 import { readSettingsSnapshot } from "../db/settings-snapshot.ts";
 import type { Statement } from "../db/sql.ts";
-import { toBase62 } from "../lib/encoding.ts";
+import { fromBase62, toBase62 } from "../lib/encoding.ts";
 import { jsonChunks } from "../lib/json.ts";
 import { iso } from "../lib/time.ts";
 import type { Environment, Mode, TenantCtx } from "../runtime.ts";
@@ -60,6 +60,9 @@ const TIME_DIGITS = 8;
 export function messageIdAt(atMs: number): string {
   return `msg_${toBase62(Math.max(0, atMs)).padStart(TIME_DIGITS, "0")}`;
 }
+
+/** Returns the real time at which the message with this id was written. */
+export const messageTimeOf = (id: string): number => fromBase62(id.slice("msg_".length, "msg_".length + TIME_DIGITS));
 
 export interface MessageRow {
   readonly id: string;

@@ -44,6 +44,7 @@ type ForecastUsers = {
 const isOfUsers = (value: ValueOf<ForecastUsers>) =>
   and(
     eq(accounts.environmentId, value("environmentId")),
+    eq(accounts.isErased, 0),
     sql`${accounts.userId} IN (SELECT value FROM json_each(${value("userIds")}))`,
   );
 

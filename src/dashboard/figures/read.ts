@@ -139,18 +139,24 @@ const countUsers = query((value: ValueOf<OutstandingEnvironment>) =>
   ),
 );
 
-const selectBalances = query((value: ValueOf<OutstandingEnvironment & { nowMs: number }>) => {
+/** Selects the sums of balances that can be spent, and of those that expired from `firstMs` on. */
+const selectBalances = query((value: ValueOf<OutstandingEnvironment & { firstMs: number; nowMs: number }>) => {
   const { accountId, unit, expiresAtMs, hasRemaining } = creditBalances;
+  const isExpired = sql`${expiresAtMs} <= ${value("nowMs")}`;
   return read(
     {
-      ...computed({ unit: sql<Unit>`${unit}`, balances: sql<number>`count(*)` }),
+      ...computed({
+        unit: sql<Unit>`${unit}`,
+        isExpired: sql<number>`${isExpired}`,
+        balances: sql<number>`count(*)`,
+      }),
       ...sumOfMinor(creditBalances.remainingMinor),
     },
     (list) => sql`SELECT ${list} FROM (
       SELECT ${creditBalances}.* FROM ${ofUsers(value)} AS ${user} CROSS JOIN ${creditBalances}
       INDEXED BY credit_balances_remaining ON ${accountId} = ${user.id} AND ${hasRemaining} = 1
-      AND ${expiresAtMs} > ${value("nowMs")} LIMIT ${OUTSTANDING_BALANCES_MAX + 1}
-    ) AS ${creditBalances} GROUP BY ${unit}`,
+      AND ${expiresAtMs} >= ${value("firstMs")} LIMIT ${OUTSTANDING_BALANCES_MAX + 1}
+    ) AS ${creditBalances} GROUP BY ${unit}, ${isExpired}`,
   );
 });
 
@@ -165,14 +171,15 @@ const selectHolds = query((value: ValueOf<OutstandingEnvironment>) => {
 });
 
 /**
- * Returns the credits that users can spend now, the amounts that open reservations hold, and the number of users, computed at
- * once. Null if there are more users, balances or holds than a page may read; the hourly figures cover those.
+ * Returns the credits that users can spend now, the amounts that open reservations hold, the amounts that expired since the
+ * start of the day of `sinceMs`, and the number of users, computed at once. Null if there are more users, balances or holds than a
+ * page may read; the hourly figures cover those.
  */
-export async function readOutstanding(ctx: TenantCtx) {
+export async function readOutstanding(ctx: TenantCtx, sinceMs: number) {
   const environmentId = ctx.environment.id;
   const [[counted], balances, holds] = await batch(ctx.db, [
     countUsers({ environmentId }),
-    selectBalances({ environmentId, nowMs: ctx.now() }),
+    selectBalances({ environmentId, firstMs: sinceMs - (sinceMs % DAY_MS), nowMs: ctx.now() }),
     selectHolds({ environmentId }),
   ]);
   const users = counted?.users ?? 0;
@@ -184,12 +191,15 @@ export async function readOutstanding(ctx: TenantCtx) {
   )
     return null;
   const legs = holds.flatMap((row) => readStoredLegs(row.legs));
+  const sumIn = (unit: Unit, isExpired: 0 | 1): bigint => {
+    const row = balances.find((each) => each.unit === unit && each.isExpired === isExpired);
+    return row === undefined ? 0n : minorOfSum(row);
+  };
   const amounts = UNITS.flatMap((unit) => {
-    const row = balances.find((each) => each.unit === unit);
-    const spendable = row === undefined ? 0n : minorOfSum(row);
+    const spendable = sumIn(unit, 0);
     const held = legs.reduce((sum, leg) => (leg.unit === unit ? sum + BigInt(leg.minor) : sum), 0n);
     if (spendable + held === 0n) return [];
     return [{ unit, amount: exactAmount(unit, spendable + held), held: amountOfMinor(unit, held) }];
   });
-  return { users, amounts };
+  return { users, amounts, expiredIn: (unit: Unit) => amountOfMinor(unit, sumIn(unit, 1)) };
 }

@@ -2,6 +2,7 @@ import { afterAll, expect, it } from "vitest";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { openDashboard, textOf } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { makeEndpoint } from "../../support/webhooks.ts";
 import { Clock, makeApp, makeClient, makeOpenAmountPack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -76,4 +77,17 @@ it("the page of the clock deletes it while test mode is empty, says why not othe
   expect((await get(`${live}/clock`)).text).toContain("Live mode uses real time.");
   expect((await post("clock", { now }, live)).text).toContain("Live mode uses real time.");
   expect((await get(`${live}/clock/confirm?now=${now}`)).text).toContain("Live mode uses real time.");
+});
+
+it("shows the times of messages' attempts, rejections and operators' actions as real times under a test clock", async () => {
+  const { app, clock, get, post } = await world();
+  await makeEndpoint(app.environments.test);
+  await post("clock", { now: fieldOf(clock.ms + 5 * DAY_MS) });
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
+  const body = { userId: "ana", packId, quantity: 5 };
+  await makeClient(clock)("POST", "/api/v1/credits/grant", { key: app.keys.sk_test, body });
+  clock.advance(20 * 60_000);
+  expect((await get("overview")).text).toContain("1 waiting, the oldest for 20 minutes");
+  expect((await get("audit?action=clock.set")).text).toContain("20 minutes ago");
+  expect((await get("users")).text).toContain("20 minutes ago");
 });

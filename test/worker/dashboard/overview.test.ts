@@ -3,6 +3,7 @@ import { afterAll, beforeEach, expect, it } from "vitest";
 import { makeStatements } from "../../../src/books/statements/make-statements.ts";
 import { walkBusiness } from "../../../src/dashboard/figures/business.ts";
 import { flushActivity } from "../../../src/db/count-activity.ts";
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { EVIL, openDashboard } from "../../support/browse.ts";
 import { forgetWalks, runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -150,6 +151,34 @@ it("the overview counts refunds and Stripe's refunds as returned, and its equati
   }
   expect((await read("payments/pi_1")).match(/users\?userId=bob/g)).not.toBeNull();
   expect(await read("users?userId=bob")).toContain("800");
+});
+
+it("the overview's equation includes what expired since the last hourly figures, and before the first", async () => {
+  const { app, clock, post, read, browser } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
+  const expiresAt = new Date(clock.ms + 2 * DAY_MS).toISOString();
+  for (const [quantity, more] of [
+    [100, {}],
+    [40, { expiresAt }],
+  ] as const) {
+    await post("credits/grant", { userId: "ana", packId, quantity, ...more });
+  }
+  await flushActivity(bound());
+  clock.advance(2 * DAY_MS);
+  await browser.signIn();
+  await forgetWalks();
+  const before = await read("overview");
+  expect(lineOf(before, "Expired")).toEqual(["−40"]);
+  expect(lineOf(before, "Outstanding at the start")).toEqual(["0"]);
+  const soon = new Date(clock.ms + 60_000).toISOString();
+  await post("credits/grant", { userId: "ana", packId, quantity: 5, expiresAt: soon });
+  for (let n = 0; n < 3; n++) await runPart(walkBusiness, makeAdminCtx(clock));
+  await flushActivity(bound());
+  clock.advance(60_000);
+  const text = await read("overview");
+  expect(lineOf(text, "Expired")).toEqual(["−45"]);
+  expect(lineOf(text, "Outstanding at the start")).toEqual(["0"]);
+  expect(lineOf(text, "Outstanding now")).toEqual(["100"]);
 });
 
 it("the overview includes adjusted, revoked and erased credits, which have no line before their first use", async () => {

@@ -92,7 +92,7 @@ it("does not take a burst of entries for the rate of a whole day", async () => {
   expect(first).toMatch(/^burst 8,000 tokens 1K tokens in about 8 days/);
 });
 
-it("forecasts by debits and not by quantities, leaves out time after an expiry, and lists users with nothing left", async () => {
+it("forecasts by debits and not by quantities, leaves out time after an expiry and erased users, and lists users with nothing left", async () => {
   const { app, clock, post, page } = await world();
   const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
   const expiresAt = new Date(clock.now() + 3 * DAY_MS).toISOString();
@@ -124,4 +124,8 @@ it("forecasts by debits and not by quantities, leaves out time after an expiry, 
   const ofOut = (await page("users?userId=out")).replaceAll(/\s+/g, " ");
   expect(ofOut).toContain("It ran out: 100 a day were debited before");
   expect(await page("users?userId=held")).not.toContain("Runs out");
+
+  await post("erase-person", { distinctId: "out" });
+  await sumDaysOf(makeAdminCtx(clock), app.environments.live);
+  expect(tableRows(await page("usage"), "Runs out next")).toHaveLength(1);
 });
