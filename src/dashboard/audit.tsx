@@ -8,7 +8,7 @@ import { customColumn, fieldColumn, realTimeColumn, textColumn } from "./columns
 import { textField, useRequest } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { userPath } from "./links.tsx";
-import { type ListColumn, RowsTable } from "./list.tsx";
+import { type ListColumn, RowsTable, rare } from "./list.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
 import { UnitAmount } from "./unit-amount.tsx";
 
@@ -159,17 +159,19 @@ const auditList: Resource<ShownAuditEntry> = {
     fieldColumn("target", "About", ({ target, action, details }) => (
       <Target target={target} action={action} details={details} />
     )),
-    fieldColumn(
-      "userId",
-      "User",
-      ({ userId, details: { mode } }) =>
-        userId !== null && (
-          <LinkInMode to={userPath(userId)} mode={mode}>
-            {userId}
-          </LinkInMode>
-        ),
+    rare(
+      fieldColumn(
+        "userId",
+        "User",
+        ({ userId, details: { mode } }) =>
+          userId !== null && (
+            <LinkInMode to={userPath(userId)} mode={mode}>
+              {userId}
+            </LinkInMode>
+          ),
+      ),
     ),
-    textColumn("reason", "Reason"),
+    rare(textColumn("reason", "Reason")),
     DETAILS_COLUMN,
   ],
   filters: (c) => [

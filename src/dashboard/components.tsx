@@ -163,11 +163,12 @@ interface PagerProps {
 }
 
 /** Shows the links between the pages of a list. */
-export const Pager = ({ first, next, words: [toFirst, toNext] = ["Newest", "Older"] }: PagerProps) => (
-  <p>
-    {first !== null && <a href={first}>{toFirst}</a>} {next !== null && <a href={next}>{toNext}</a>}
-  </p>
-);
+export const Pager = ({ first, next, words: [toFirst, toNext] = ["Newest", "Older"] }: PagerProps) =>
+  first === null && next === null ? null : (
+    <p>
+      {first !== null && <a href={first}>{toFirst}</a>} {next !== null && <a href={next}>{toNext}</a>}
+    </p>
+  );
 
 interface AmountsProps {
   readonly of: readonly { readonly unit: string; readonly amount: number }[];

@@ -29,7 +29,7 @@ import { Empty } from "./components.tsx";
 import { createDashboardRoutes, type Form, type PageContext, textField, timeField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { EventLink, PersonLink, ReservationLink } from "./links.tsx";
-import type { ListColumn } from "./list.tsx";
+import { type ListColumn, rare } from "./list.tsx";
 import { packChoices } from "./packs.tsx";
 import { listHandlers } from "./resource.tsx";
 import { numberHead } from "./table.tsx";
@@ -214,8 +214,8 @@ const FIGURES = {
       shownColumn("date", "Day (UTC)", ({ date }) => date),
       shownColumn("currency", "Currency", ({ currency }) => currency.toUpperCase()),
       moneyColumn("captured", "Paid"),
-      moneyColumn("refunded", "Refunded"),
-      moneyColumn("withheld", "Withheld"),
+      rare(moneyColumn("refunded", "Refunded")),
+      rare(moneyColumn("withheld", "Withheld")),
       moneyColumn("left", "Net"),
     ],
     read: async (c, { fromMs, toMs }) => {

@@ -6,7 +6,7 @@ import { Pager } from "./components.tsx";
 import { type Form, type PageContext, textField } from "./form.ts";
 import { amountText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
-import { type NumberHead, Table, type TableProps } from "./table.tsx";
+import { type NumberHead, rowsText, Table, type TableProps } from "./table.tsx";
 
 /**
  * This file shows a list in pages of 50 rows, sorts the whole list, and saves it as CSV. A list that nobody sorted is read page
@@ -26,7 +26,19 @@ export interface ListColumn<Row> {
   readonly value?: (row: Row) => CellValue;
   /** The values by which the list is sorted, the first one first. By default the file's value. */
   readonly sortKey?: (row: Row) => readonly CellValue[];
+  /** Whether the table leaves it out while no row shown has a value other than 0. */
+  readonly isRare?: boolean;
 }
+
+/** Declares that a table leaves out a column while it says nothing. */
+export const rare = <Row,>(column: ListColumn<Row>): ListColumn<Row> => ({ ...column, isRare: true });
+
+/** Returns the columns of a table of some rows. */
+const columnsOfTable = <Row,>(columns: readonly ListColumn<Row>[], rows: readonly Row[], sortedBy?: string) =>
+  columns.filter(({ name, head, value, isRare }) => {
+    if (head === undefined) return false;
+    return isRare !== true || name === sortedBy || rows.some((row) => Boolean(value?.(row)));
+  });
 
 /** A request for a page of a list, in the list's own order. */
 export interface ListPage {
@@ -170,7 +182,7 @@ interface RowsTableProps<Row> extends Omit<TableProps, "head" | "rows"> {
 
 /** Shows some rows as a table by the columns of a list. The script sorts it. */
 export const RowsTable = <Row,>({ columns, rows, ...table }: RowsTableProps<Row>) => {
-  const shown = columns.filter(({ head }) => head !== undefined);
+  const shown = columnsOfTable(columns, rows);
   return (
     <Table
       {...table}
@@ -197,7 +209,7 @@ interface ListTableProps<Row> {
 export const ListTable = <Row,>(props: ListTableProps<Row>) => {
   const { label, columns, list, empty, hrefOf, csvHrefOf, words } = props;
   const { sorted, nextCursor, isLater } = list;
-  const shown = columns.filter((each) => each.head !== undefined);
+  const shown = columnsOfTable(columns, list.rows, sorted?.name);
   const heads = shown.map((each) => {
     const { name, head = "" } = each;
     if (sortKeyOf(each) === undefined) return head;
@@ -221,8 +233,7 @@ export const ListTable = <Row,>(props: ListTableProps<Row>) => {
         empty={empty}
         foot={
           <ListFoot
-            shown={list.rows.length}
-            sorted={sorted}
+            list={list}
             csvHref={csvHrefOf(sorted === null ? {} : { sort: sorted.name, order: sorted.order })}
             ownOrder={hrefOf({})}
           />
@@ -245,16 +256,23 @@ export const ListTable = <Row,>(props: ListTableProps<Row>) => {
   );
 };
 
-const ListFoot = ({
-  shown,
-  sorted,
-  csvHref,
-  ownOrder,
-}: { shown: number; csvHref: string; ownOrder: string } & Pick<ShownList<never>, "sorted">) => (
+interface ListFootProps {
+  readonly list: Pick<ShownList<unknown>, "rows" | "nextCursor" | "isLater"> & {
+    readonly sorted: { readonly total: number; readonly isTruncated: boolean } | null;
+  };
+  readonly csvHref: string;
+  readonly ownOrder: string;
+}
+
+const ListFoot = ({ list: { rows, nextCursor, isLater, sorted }, csvHref, ownOrder }: ListFootProps) => (
   <div class="table-foot">
     <span class="soft">
       {sorted === null ? (
-        `${shown} ${shown === 1 ? "row" : "rows"} on this page. Sorting and CSV are of the whole list, at most its first ${amountText(READ_ROWS * READ_PAGES_MAX)} rows.`
+        <>
+          {rowsText(rows.length)}
+          {(nextCursor !== null || isLater) &&
+            ` on this page. Sorting and CSV are of the whole list, at most its first ${amountText(READ_ROWS * READ_PAGES_MAX)} rows.`}
+        </>
       ) : (
         <>
           {sorted.isTruncated

@@ -6,9 +6,10 @@ import { Tabs } from "./components.tsx";
 import { createDashboardRoutes } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
 import { UserLink } from "./links.tsx";
+import { sumDayValues } from "./read-overview.ts";
 import { numberHead } from "./table.tsx";
 import { UnitsContext, unitText } from "./unit-amount.tsx";
-import { groupTab, LeftOut, type Used, usageDaysPage } from "./usage-days.tsx";
+import { dailyValues, groupTab, LeftOut, type Used, usageDaysPage } from "./usage-days.tsx";
 
 type MarginRow = readonly [name: Child, margin: Used];
 
@@ -35,30 +36,34 @@ const marginTab = (unit: string, title: string, head: string, groups: readonly M
     ],
   });
 
-const MarginChart = ({ byDay }: { byDay: readonly Used[] }) => {
+const MarginChart = ({ totals, to }: Pick<MarginFoundProps, "to"> & Pick<UsageFigures, "totals">) => {
   const unit = useUnitOfDebits();
-  const days = byDay.toSorted((a, b) => (a.day < b.day ? -1 : 1));
-  const series = [
-    ["Debited", ({ debitedCents }: Used) => doubleOf(debitedCents)],
-    ["Your cost", ({ cost }: Used) => doubleOf(cost ?? 0)],
-  ] as const;
+  const daysOf = dailyValues(totals, to);
+  const debited = { name: "Debited", days: daysOf(({ debitedCents }) => doubleOf(debitedCents)) };
+  const cost = { name: "Your cost", days: daysOf((used) => doubleOf(used.cost ?? 0)) };
   return (
     <section class="card">
       <DayChart
         label={`Debited, in ${unit}, and cost, in cents`}
-        total={shortAmount(days.reduce((sum, { debitedCents }) => sum + doubleOf(debitedCents), 0))}
-        series={series.map(([name, of]) => ({ name, days: days.map((day) => ({ date: day.day, value: of(day) })) }))}
+        total={`${shortAmount(sumDayValues(debited))} debited, ${shortAmount(sumDayValues(cost))} cost`}
+        series={[debited, cost]}
       />
     </section>
   );
 };
 
-const MarginFound = ({ figures: { totals, users, upTo } }: { figures: UsageFigures }) => {
+interface MarginFoundProps {
+  readonly figures: UsageFigures;
+  /** The last day asked for. */
+  readonly to: string;
+}
+
+const MarginFound = ({ figures: { totals, users, upTo }, to }: MarginFoundProps) => {
   const unit = useUnitOfDebits();
   return (
     <>
       <LeftOut of={totals} lists="The figures by day and model" max={FIGURE_TOTALS_MAX} />
-      <MarginChart byDay={totals.byDay} />
+      <MarginChart totals={totals} to={to} />
       <LeftOut of={users} lists="The figures by user" max={FIGURE_SUMS_MAX} />
       <Tabs
         label="Costs by"
@@ -93,5 +98,5 @@ const MarginFound = ({ figures: { totals, users, upTo } }: { figures: UsageFigur
 };
 
 export const marginRoutes = createDashboardRoutes().get("/prices/margin", (c) =>
-  usageDaysPage(c, "Costs and debits", (figures) => <MarginFound figures={figures} />),
+  usageDaysPage(c, "Costs and debits", (figures, to) => <MarginFound figures={figures} to={to} />),
 );

@@ -93,7 +93,7 @@ const Revenue = ({ overview }: OverviewProps) => {
         <p>
           <span class="value">{moneyText(net, currency)}</span>{" "}
           <Delta now={net} before={earlier.find((each) => each.currency === currency)?.net ?? 0} days={days} />
-          <span class="soft wide">
+          <span class="soft line">
             {moneyText(captured, currency)} paid
             {refunded !== 0 && `, ${moneyText(refunded, currency)} refunded`}
             {withheld !== 0 && `, ${moneyText(withheld, currency)} withheld`}

@@ -94,24 +94,29 @@ const Charts = ({ overview, isCompared }: OverviewProps & { isCompared: boolean 
     [...granted.now, ...spent.now].some((figure) => figure.unit === unit && sumDayValues(figure) > 0),
   );
   if (units.length === 0 && expiring.length === 0) return null;
+  /** On how many days credits of a unit were granted or spent. */
+  const activeDays = (unit: string) =>
+    [granted, spent].flatMap(({ now }) => inSpan(now, unit, overview)).filter(({ value }) => value > 0).length;
   const seriesOf = (name: string, kind: "granted" | "spent", { now }: TwoSpans, unit: string): Series => ({
     name,
     days: inSpan(now, unit, overview),
     pathOf: (date) => figurePath(kind, { unit, from: date, to: date }),
   });
-  const ofUnits = units.map((unit): Tab => {
-    const series = [seriesOf("Granted", "granted", granted, unit), seriesOf("Spent", "spent", spent, unit)];
-    const before = { name: "Spent before", days: inSpan(spent.before, unit, overview) };
-    const [grantedSum, spentSum] = series.map((days) => shortAmount(sumDayValues(days)));
-    const chart = (
-      <DayChart
-        label={`Granted and spent, ${unitText(shown, unit)}`}
-        total={`${grantedSum} granted, ${spentSum} spent`}
-        series={isCompared ? [...series, before] : series}
-      />
-    );
-    return { id: `chart-${unit}`, name: unitText(shown, unit), children: chart };
-  });
+  const ofUnits = units
+    .toSorted((a, b) => activeDays(b) - activeDays(a))
+    .map((unit): Tab => {
+      const series = [seriesOf("Granted", "granted", granted, unit), seriesOf("Spent", "spent", spent, unit)];
+      const before = { name: "Spent before", days: inSpan(spent.before, unit, overview) };
+      const [grantedSum, spentSum] = series.map((days) => shortAmount(sumDayValues(days)));
+      const chart = (
+        <DayChart
+          label={`Granted and spent, ${unitText(shown, unit)}`}
+          total={`${grantedSum} granted, ${spentSum} spent`}
+          series={isCompared ? [...series, before] : series}
+        />
+      );
+      return { id: `chart-${unit}`, name: unitText(shown, unit), children: chart };
+    });
   const ofExpiries = expiring.map((figure): Tab => {
     const { unit, days } = figure;
     const pathOf = (date: string) => figurePath("expiring", { unit, from: date, to: date });

@@ -4,7 +4,7 @@ import type { PurserError } from "../errors.ts";
 import { setCarry } from "../payments/change-carry.ts";
 import { listPayments, type PaymentOutput } from "../payments/payment-lists.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
-import { AppLink } from "./app-link.tsx";
+import { AppLink, LinkButton } from "./app-link.tsx";
 import { fieldColumn, moneyColumn, timeColumn, userColumn } from "./columns.tsx";
 import { Facts, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
@@ -12,6 +12,7 @@ import { type Form, numberField, parseForm } from "./form.ts";
 import { FormCard, onSubmit } from "./form-card.tsx";
 import { moneyText, queryString } from "./format.tsx";
 import { PaymentLink } from "./links.tsx";
+import { rare } from "./list.tsx";
 import { listAgain, listRoutes, type Resource } from "./resource.tsx";
 import { StripeSetup, saveStripe } from "./stripe.tsx";
 
@@ -52,8 +53,8 @@ const paymentsList: Resource<PaymentRow, Pick<Listed, "sums" | "carry">> = {
     userColumn("userId", "User"),
     { name: "currency", value: ({ currency }) => currency },
     moneyColumn("captured", "Paid"),
-    moneyColumn("refunded", "Refunded"),
-    moneyColumn("withheld", "Withheld"),
+    rare(moneyColumn("refunded", "Refunded")),
+    rare(moneyColumn("withheld", "Withheld")),
     timeColumn("createdAt", "Since"),
   ],
   filters: [
@@ -66,22 +67,20 @@ const paymentsList: Resource<PaymentRow, Pick<Listed, "sums" | "carry">> = {
   ],
   notices: { set: "Setting saved. It takes effect now.", carry: "The carry is set." },
   about: (_, form) => (
-    <>
-      <AppLink to="stripe-events">What Stripe sent, and its effect</AppLink>
-      <span class="ranges">
-        {STATUSES.map((each) => (
-          <>
-            <AppLink
-              to={`payments${queryString({ ...filtersOf(form), status: each })}`}
-              aria-current={each === (form.status ?? "") ? "true" : undefined}
-            >
-              {each === "" ? "all" : each}
-            </AppLink>{" "}
-          </>
-        ))}
-      </span>
-    </>
+    <span class="ranges">
+      {STATUSES.map((each) => (
+        <>
+          <AppLink
+            to={`payments${queryString({ ...filtersOf(form), status: each })}`}
+            aria-current={each === (form.status ?? "") ? "true" : undefined}
+          >
+            {each === "" ? "all" : each}
+          </AppLink>{" "}
+        </>
+      ))}
+    </span>
   ),
+  actions: () => <LinkButton to="stripe-events" text="Stripe's events" />,
   read: (c, form) => {
     const { root, appId, mode } = c.var;
     const input = parseForm(listPaymentsInput, { mode, ...filtersOf(form) });
@@ -117,8 +116,8 @@ const PaymentSums = ({ sums, carry }: Required<Pick<Listed, "sums" | "carry">>) 
         label={`Sums in ${currency}`}
         of={[
           ["Paid", moneyText(captured, currency)],
-          ["Refunded", moneyText(refunded, currency)],
-          ["Withheld", moneyText(withheld, currency)],
+          refunded !== 0 && ["Refunded", moneyText(refunded, currency)],
+          withheld !== 0 && ["Withheld", moneyText(withheld, currency)],
         ]}
       />
     ))}

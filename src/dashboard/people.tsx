@@ -1,10 +1,11 @@
 import { findPeople, recentPeople } from "../people/list-people.ts";
-import { AppLink, pathIn } from "./app-link.tsx";
+import { AppLink, LinkButton, pathIn } from "./app-link.tsx";
 import { fieldColumn, numberColumn, timeColumn } from "./columns.tsx";
 import { Tag } from "./components.tsx";
 import { createDashboardRoutes, type Form, type PageContext, textField } from "./form.ts";
 import { queryString } from "./format.tsx";
 import { PersonLink } from "./links.tsx";
+import { rare } from "./list.tsx";
 import { personPage } from "./person.tsx";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 
@@ -29,7 +30,11 @@ const peopleList: Resource<ListedPerson, { readonly isRecent?: boolean }> = {
     timeColumn("lastSeenAt", "Last seen"),
     timeColumn("firstSeenAt", "First seen"),
     numberColumn("eventCount", "Events"),
-    fieldColumn("claimedBy", "Linked to", ({ claimedBy }) => (claimedBy === null ? "" : <PersonLink id={claimedBy} />)),
+    rare(
+      fieldColumn("claimedBy", "Linked to", ({ claimedBy }) =>
+        claimedBy === null ? "" : <PersonLink id={claimedBy} />,
+      ),
+    ),
   ],
   filters: [{ name: "q", label: "Distinct id", placeholder: "Or its beginning" }, { name: "by" }],
   read: (c, form) => {
@@ -56,12 +61,12 @@ const peopleList: Resource<ListedPerson, { readonly isRecent?: boolean }> = {
         <AppLink to="people?by=id">All ids, by id</AppLink>
       </p>
     ) : null,
-  below: () => (
-    <p class="soft">
-      <AppLink to="people/erasures">Erasures</AppLink> ·{" "}
-      <AppLink to="figures?figure=minted">Export links created</AppLink> ·{" "}
-      <AppLink to="figures?figure=opened">Export links opened</AppLink>
-    </p>
+  actions: () => (
+    <>
+      <LinkButton to="people/erasures" text="Erasures" />
+      <LinkButton to="figures?figure=minted" text="Export links created" />
+      <LinkButton to="figures?figure=opened" text="Export links opened" />
+    </>
   ),
 };
 

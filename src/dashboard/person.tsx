@@ -18,13 +18,19 @@ import { type ListColumn, RowsTable } from "./list.tsx";
 import { keepOnce, takeOnce } from "./session.tsx";
 import { TableCard } from "./table.tsx";
 
-const FindPerson = ({ distinctId }: { distinctId?: string | undefined }) => (
+const FindPerson = ({ distinctId }: { distinctId: string }) => (
   <AppForm method="get" action="people" class="card row">
     <Field label="Distinct id" name="q" value={distinctId} />
     <SubmitButton text="Search" />
-    {distinctId !== undefined && <LinkButton text="View credits" to="users" fields={{ userId: distinctId }} />}
     <p class="soft wide">Any id of a person, or its beginning.</p>
   </AppForm>
+);
+
+const PersonActions = ({ distinctId }: { distinctId: string }) => (
+  <>
+    <LinkButton text="View credits" to="users" fields={{ userId: distinctId }} />
+    <LinkButton text="Erase this person…" kind="danger" to="people/erase" fields={{ distinctId }} />
+  </>
 );
 
 /** Shows what is stored about the person who has an id. */
@@ -44,19 +50,13 @@ export async function personPage(c: PageContext, given: string) {
   const link = (await takeOnce<ExportPersonOutput>(c, `link ${distinctId}`)) ?? undefined;
   return page(
     c,
-    { title: `Person ${distinctId}`, section: "people" },
+    { title: `Person ${distinctId}`, section: "people", actions: <PersonActions distinctId={distinctId} /> },
     <>
-      <FindPerson distinctId={distinctId} />
       <PersonFacts profile={profile} />
       <ClaimsView profile={profile} />
       <Export distinctId={distinctId} link={link} audit={audit} />
       <Events events={profile.events} />
       <Consents consents={profile.consents} />
-      <p>
-        <AppLink to="people/erase" fields={{ distinctId }}>
-          Erase this person…
-        </AppLink>
-      </p>
     </>,
   );
 }
@@ -245,7 +245,7 @@ const Consents = ({ consents }: { consents: Profile["consents"] }) => (
 const exportPath = ({ distinctId }: Form): string => `people${queryString({ distinctId })}#export`;
 
 const rejectedPage: ShowForm = (c, _form, rejection) =>
-  page(c, { title: "People", section: "people", rejection }, <FindPerson />);
+  page(c, { title: "People", section: "people", rejection }, <FindPerson distinctId="" />);
 
 export const personRoutes = createDashboardRoutes()
   .get("/people/properties", async (c) => {

@@ -5,7 +5,7 @@ import { codeColumn, customColumn, fieldColumn, numberColumn, realTimeColumn, te
 import type { Form } from "./form.ts";
 import { amountText, quantitiesText } from "./format.tsx";
 import { UserLink } from "./links.tsx";
-import type { ListColumn } from "./list.tsx";
+import { type ListColumn, rare } from "./list.tsx";
 import { listRoutes, type Resource } from "./resource.tsx";
 import { exactText, QuantityList, UnitsContext } from "./unit-amount.tsx";
 
@@ -92,7 +92,7 @@ const rejectionsList: Resource<ListedRejection> = {
         userId === null ? <span class="soft">erased</span> : <UserLink id={userId} />,
       ),
       codeColumn("subject", REJECTION_LISTS[kind].subject),
-      ...(kind === "failed_grant" ? [] : [textColumn("model", "Model")]),
+      ...(kind === "failed_grant" ? [] : [rare(textColumn("model", "Model"))]),
       ...(kind === "shortage" ? [missingColumn] : []),
       customColumn(
         "why",

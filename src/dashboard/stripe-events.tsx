@@ -4,6 +4,7 @@ import { type ListStripeEventsOutput, listStripeEvents } from "../payments/read-
 import { customColumn, fieldColumn, realTimeColumn, shownColumn, textColumn } from "./columns.tsx";
 import { parseForm } from "./form.ts";
 import { PaymentLink, StripeLink, UserLink } from "./links.tsx";
+import { rare } from "./list.tsx";
 import { listRoutes } from "./resource.tsx";
 
 /** The effect of each Stripe event, and how to correct it (S5). */
@@ -38,7 +39,7 @@ export const stripeEventsRoutes = listRoutes<ListStripeEventsOutput["events"][nu
       ),
       ({ asked }) => asked?.user ?? null,
     ),
-    textColumn("hint", "What to change"),
+    rare(textColumn("hint", "What to change")),
     fieldColumn("paymentKey", "Payment", ({ paymentKey }) => paymentKey !== null && <PaymentLink id={paymentKey} />),
   ],
   filters: [{ name: "outcome", label: "Effect", options: [["", "all"], ...OUTCOMES] }],

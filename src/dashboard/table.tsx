@@ -56,6 +56,8 @@ const HeadCell = ({ head }: { head: Head }) => {
   );
 };
 
+export const rowsText = (count: number): string => `${count} ${count === 1 ? "row" : "rows"}`;
+
 /** A phone shows this many rows of a table, and the others on demand. The style sheet has the same number. */
 const PHONE_ROWS = 6;
 
@@ -95,9 +97,7 @@ export const Table = ({ label, head, rows, empty, csv, foot }: TableProps) => {
       )}
       {csv !== undefined && (
         <div class="table-foot js">
-          <span class="soft">
-            {rows.length} {rows.length === 1 ? "row" : "rows"} on this page. Sorting and CSV are of this page.
-          </span>
+          <span class="soft">{rowsText(rows.length)}</span>
           <button type="button" class="quiet small" data-csv={id} data-file={csv}>
             <Icon name="download" />
             CSV

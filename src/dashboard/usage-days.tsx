@@ -16,7 +16,7 @@ export type Used = UsageFigures["totals"]["byDay"][number];
 const USAGE_DAYS_SHOWN = 30;
 const SHOWN_GROUPS_MAX = 200;
 
-export const usageDate = (atMs: number): string => iso(atMs).slice(0, 10);
+const usageDate = (atMs: number): string => iso(atMs).slice(0, 10);
 
 /** Returns the days of the form, both included; by default the last 30. */
 function daysAsked(c: PageContext, today: number) {
@@ -74,6 +74,19 @@ export async function usageDaysPage(
       {result}
     </>,
   );
+}
+
+/** Returns a function that gives a figure on each day, with 0 on days without usage. `to` is the last day. */
+export function dailyValues({ byDay, from }: UsageFigures["totals"], to: string) {
+  const usedOn = new Map(byDay.map((used) => [used.day, used]));
+  const firstMs = Date.parse(from);
+  const count = (Date.parse(to) - firstMs) / DAY_MS + 1;
+  const dates = Array.from({ length: count }, (_, index) => usageDate(firstMs + index * DAY_MS));
+  return (of: (used: Used) => number) =>
+    dates.map((date) => {
+      const used = usedOn.get(date);
+      return { date, value: used === undefined ? 0 : of(used) };
+    });
 }
 
 interface LeftOutProps {

@@ -36,9 +36,7 @@ interface UsersProps {
 /** Shows the largest users, with the multiple of the median. */
 export const TopUsers = ({ largest, users }: UsersProps) => {
   const units = unitsUsed(largest);
-  const medians = new Map(
-    units.map((unit) => [unit, computeMedian(largest.map(({ quantities }) => doubleOf(quantities[unit])))]),
-  );
+  const medianOf = (unit: Unit) => computeMedian(largest.map(({ quantities }) => doubleOf(quantities[unit])));
   const median = computeMedian(largest.map(({ events }) => events));
   return (
     <section class="card">
@@ -52,7 +50,7 @@ export const TopUsers = ({ largest, users }: UsersProps) => {
           "User",
           numberHead("Events"),
           numberHead("× median"),
-          ...units.flatMap((unit) => [unitHead(unit), numberHead("× median")]),
+          ...units.flatMap((unit) => [unitHead(unit), ...(medianOf(unit) > 0 ? [numberHead("× median")] : [])]),
           "Can be spent now",
         ]}
         empty=""
@@ -65,7 +63,10 @@ export const TopUsers = ({ largest, users }: UsersProps) => {
             timesText(events, median),
             ...units.flatMap((unit) => {
               const used = quantities[unit] ?? 0;
-              return [<BareAmount of={used} unit={unit} />, timesText(doubleOf(used), medians.get(unit) ?? 0)];
+              return [
+                <BareAmount of={used} unit={unit} />,
+                ...(medianOf(unit) > 0 ? [timesText(doubleOf(used), medianOf(unit))] : []),
+              ];
             }),
             user === undefined ? <span class="soft">see the user</span> : <Amounts of={user.remaining} />,
           ];
@@ -78,8 +79,7 @@ export const TopUsers = ({ largest, users }: UsersProps) => {
   );
 };
 
-const timesText = (value: number, median: number): string =>
-  median === 0 ? "–" : `${amountText(Math.round((10 * value) / median) / 10)} ×`;
+const timesText = (value: number, median: number): string => `${amountText(Math.round((10 * value) / median) / 10)} ×`;
 
 interface RunsOutProps {
   readonly forecasts: ReadonlyMap<string, readonly Forecast[]>;
@@ -101,9 +101,10 @@ export const RunsOut = ({ forecasts, users }: RunsOutProps) => {
       <div class="card-head">
         <h2>Runs out next</h2>
         <p class="soft">
-          {amountText(out)} {out === 1 ? "user has" : "users have"} nothing left of a unit. {amountText(soon)}{" "}
-          {soon === 1 ? "user runs" : "users run"} out by tomorrow, if debits go on as in the last {FORECAST_DAYS} days,
-          and as balances expire. Of the {CREDITS_READ_MAX} users with the most events, where it can be told.
+          {out > 0 && `${amountText(out)} ${out === 1 ? "user has" : "users have"} nothing left of a unit. `}
+          {soon > 0 && `${amountText(soon)} ${soon === 1 ? "user runs" : "users run"} out by tomorrow. `}
+          If debits go on as in the last {FORECAST_DAYS} days, and as balances expire. Of the {CREDITS_READ_MAX} users
+          with the most events, where it can be told.
         </p>
       </div>
       <Table

@@ -3,14 +3,13 @@ import { doubleOf } from "../books/amounts/amount.ts";
 import { type Forecast, readForecasts } from "../books/credits/forecast.ts";
 import { type FoundUser, namedUsers } from "../books/credits/users.ts";
 import { FIGURE_SUMS_MAX, FIGURE_TOTALS_MAX, type UsageFigures } from "../books/usage/usage-figures.ts";
-import { DAY_MS } from "../lib/time.ts";
 import { DayChart } from "./chart.tsx";
 import { Empty, type Tab, Tabs } from "./components.tsx";
 import { createDashboardRoutes } from "./form.ts";
 import { amountText, shortAmount, Time } from "./format.tsx";
 import { numberHead, unitHead } from "./table.tsx";
 import { BareAmount, UnitsContext, unitText } from "./unit-amount.tsx";
-import { groupTab, LeftOut, type Used, usageDate, usageDaysPage } from "./usage-days.tsx";
+import { dailyValues, groupTab, LeftOut, type Used, usageDaysPage } from "./usage-days.tsx";
 import { CREDITS_READ_MAX, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx";
 
 interface FoundProps {
@@ -25,7 +24,7 @@ const ModelName = ({ model }: Pick<Used, "model">) => <>{model ?? <span class="s
 
 const UsageFound = ({ figures, users, forecasts, to }: FoundProps) => {
   const units = useContext(UnitsContext);
-  const { byDay, byModel, byEvent, byDayAndModel, from } = figures.totals;
+  const { byDay, byModel, byEvent, byDayAndModel } = figures.totals;
   if (byDay.length === 0) {
     return (
       <section class="card">
@@ -35,14 +34,9 @@ const UsageFound = ({ figures, users, forecasts, to }: FoundProps) => {
       </section>
     );
   }
-  const dayCount = (Date.parse(to) - Date.parse(from)) / DAY_MS + 1;
-  const dates = Array.from({ length: dayCount }, (_, index) => usageDate(Date.parse(from) + index * DAY_MS));
-  const onDay = new Map(byDay.map((used) => [used.day, used]));
+  const daysOf = dailyValues(figures.totals, to);
   const chart = (id: string, label: string, of: (used: Used) => number): Tab => {
-    const days = dates.map((date) => {
-      const used = onDay.get(date);
-      return { date, value: used === undefined ? 0 : of(used) };
-    });
+    const days = daysOf(of);
     const total = shortAmount(byDay.reduce((sum, used) => sum + of(used), 0));
     return {
       id: `chart-${id}`,
@@ -74,8 +68,9 @@ const UsageFound = ({ figures, users, forecasts, to }: FoundProps) => {
         ]}
       />
       <p class="soft">
-        Days are in UTC. These figures contain everything received until <Time at={figures.upTo} />, and a part of later
-        usage.
+        Days are in UTC. Amounts are those that events named or were priced at: of several units in one event, one pays,
+        and some may not have been covered. These figures contain everything received until <Time at={figures.upTo} />,
+        and a part of later usage.
       </p>
     </>
   );

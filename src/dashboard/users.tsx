@@ -5,7 +5,7 @@ import { readUsageEvent } from "../books/usage/describe-events.ts";
 import { PurserError } from "../errors.ts";
 import { numberText } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { AppLink, pathIn } from "./app-link.tsx";
+import { AppLink, LinkButton, pathIn } from "./app-link.tsx";
 import {
   balanceColumn,
   fieldColumn,
@@ -194,12 +194,12 @@ const usersList: Resource<ListedUser, FoundMore> = {
         The latest activity first, by the day. Approximate. <AppLink to="users?by=id">All users, by id</AppLink>
       </p>
     ) : null,
-  below: () => (
-    <p class="soft">
-      <AppLink to="users/bulk-grant">Grant to many users</AppLink> ·{" "}
-      <AppLink to="recurring">Recurring grants of all users</AppLink> ·{" "}
-      <AppLink to="verify">Verify the ledgers of all users</AppLink>
-    </p>
+  actions: () => (
+    <>
+      <LinkButton to="users/bulk-grant" text="Grant to many users" />
+      <LinkButton to="recurring" text="Recurring grants" />
+      <LinkButton to="verify" text="Verify the ledgers" />
+    </>
   ),
 };
 
