@@ -47,7 +47,9 @@ const AttemptLine = ({ attempt }: { attempt: ShownAttempt }) => {
       <span class="soft">{amountText(attempt.durationMs)} ms</span>
       {attempt.answer !== undefined && (
         <div>
-          <code class="answer">{attempt.answer}</code>
+          <code class="answer" title={attempt.answer}>
+            {attempt.answer}
+          </code>
         </div>
       )}
     </div>

@@ -140,8 +140,13 @@ function endpointIssues({ health, lag }: Overview): OverviewIssue[] {
 
 const failingText = (endpoint: EndpointHealth, waits: string): Child => (
   <>
-    {rateText(endpoint)} {failureText(endpoint)} Last success:{" "}
-    <Time at={endpoint.lastSuccessAt} otherwise="none known" isReal />. {waits}
+    {rateText(endpoint)} {failureText(endpoint)}{" "}
+    {endpoint.lastSuccessAt !== null && (
+      <>
+        Last success: <Time at={endpoint.lastSuccessAt} isReal />.{" "}
+      </>
+    )}
+    {waits}
   </>
 );
 

@@ -75,7 +75,7 @@ interface EquationTerm {
 const EQUATION_TERMS: readonly EquationTerm[] = [
   { label: "Granted", sign: 1, name: "granted", figure: "granted" },
   { label: "Spent", sign: -1, name: "spent", figure: "spent" },
-  { label: "Returned: refunds and disputes", sign: -1, name: "refunded", figure: "refunded" },
+  { label: "Returned", sign: -1, name: "refunded", figure: "refunded" },
   { label: "Restored to payments", sign: 1, name: "restored", isRare: true },
   { label: "Revoked", sign: -1, name: "revoked", isRare: true },
   { label: "Adjusted", sign: 1, name: "adjusted", isRare: true },
@@ -134,15 +134,16 @@ export const Equation = ({ overview }: OverviewProps) => {
           { label: "Outstanding at the start", cells: columns.map(({ start }) => amountText(start)) },
           ...rows,
           {
-            label: outstanding === null ? "Outstanding" : "Outstanding now, including holds",
+            label: outstanding === null ? "Outstanding" : "Outstanding now",
             cells: columns.map(({ unit }) => amountText(closing.find((each) => each.unit === unit)?.amount ?? 0)),
           },
         ]}
       />
       <p class="soft">
-        The first line is computed from the others. Figures by day are approximate; a{" "}
+        {outstanding !== null && "Outstanding amounts include holds. "}The first line is computed from the others. A{" "}
         <AppLink to="statements">statement</AppLink> of a month is exact.
       </p>
+      {overview.statement === null && <MakeStatement overview={overview} />}
     </section>
   );
 };
@@ -158,29 +159,32 @@ const daysOfMonth = (month: string) => {
   return { from: `${month}-01`, to: iso(Date.UTC(year, number) - DAY_MS).slice(0, 10) };
 };
 
-/** Shows the newest statement by unit. The statement balances exactly. Offers to make the statement of the last month. */
-export const ClosedMonth = ({ overview: { statement } }: OverviewProps) => {
+/** Offers to make the statement of the last month, unless it is the newest. */
+const MakeStatement = ({ overview: { statement } }: OverviewProps) => {
   const month = monthBefore(useRequest().var.ctx.now());
+  return statement?.month === month ? null : (
+    <AppForm action="statements" fields={{ month }}>
+      <SubmitButton text={`Make the statement of ${month}`} kind="quiet" />
+    </AppForm>
+  );
+};
+
+/** Shows the newest statement by unit. The statement balances exactly. */
+export const ClosedMonth = ({ overview }: OverviewProps) => {
+  const { statement } = overview;
+  if (statement === null) return null;
+  const { month, lines, madeAt, statementId } = statement;
   return (
     <section class="card" id="closed-month">
       <div class="card-head">
-        <h2>{statement === null ? "The last closed month" : `Month ${statement.month}`}</h2>
-        {statement !== null && (
-          <p class="soft">
-            Exact. Made <Time at={statement.madeAt} otherwise="soon: it is being made" />.{" "}
-            <AppLink to={`statements/${statement.statementId}`}>By pack</AppLink>
-          </p>
-        )}
+        <h2>Month {month}</h2>
+        <p class="soft">
+          Exact. Made <Time at={madeAt} otherwise="soon: it is being made" />.{" "}
+          <AppLink to={`statements/${statementId}`}>By pack</AppLink>
+        </p>
       </div>
-      {statement?.lines != null && <StatementLines month={statement.month} lines={statement.lines} />}
-      {statement === null && (
-        <p class="soft">Opening and closing amounts of a month are known once its statement is made.</p>
-      )}
-      {statement?.month !== month && (
-        <AppForm action="statements" fields={{ month }}>
-          <SubmitButton text={`Make the statement of ${month}`} kind="quiet" />
-        </AppForm>
-      )}
+      {lines !== null && <StatementLines month={month} lines={lines} />}
+      <MakeStatement overview={overview} />
     </section>
   );
 };
@@ -219,7 +223,7 @@ const StatementLines = ({ month, lines }: StatementLinesProps) => {
             );
           }),
         })),
-        { label: "Closing, including holds", cells: total(({ closing }) => closing) },
+        { label: "Closing", cells: total(({ closing }) => closing) },
       ]}
     />
   );

@@ -69,7 +69,7 @@ export const Headline = ({ overview }: OverviewProps) => {
         {users === undefined ? <NotYet /> : <FigureValue value={users} unit="users" />}
         {active !== undefined && (
           <p class="soft">
-            {amountText(active.users)} active in {days} days. Users with any activity. Approximate.
+            About {amountText(active.users)} active in {days} days
           </p>
         )}
       </FigureCard>
@@ -101,12 +101,11 @@ const Revenue = ({ overview }: OverviewProps) => {
         </p>
       ))}
       <p class="soft">
-        At Stripe, each amount on its own day.
+        At Stripe, each amount on its own day
         {elsewhere.length > 0 && (
           <>
-            {" "}
-            Granted as a purchase without a payment at Stripe:{" "}
-            <AmountList of={elsewhere.map((unit) => ({ unit, amount: sumOfUnit(purchase, unit) }))} />.
+            . Granted as a purchase elsewhere:{" "}
+            <AmountList of={elsewhere.map((unit) => ({ unit, amount: sumOfUnit(purchase, unit) }))} />
           </>
         )}
       </p>

@@ -13,7 +13,15 @@ import { rejectionsPath } from "./links.tsx";
 import { Attention } from "./overview-attention.tsx";
 import { ClosedMonth, Equation } from "./overview-equation.tsx";
 import { Headline } from "./overview-figures.tsx";
-import { inSpan, type OverviewProps, readOverview, spanOf, sumDayValues, type TwoSpans } from "./read-overview.ts";
+import {
+  inSpan,
+  type Overview,
+  type OverviewProps,
+  readOverview,
+  spanOf,
+  sumDayValues,
+  type TwoSpans,
+} from "./read-overview.ts";
 import { numberHead, Table } from "./table.tsx";
 import { UnitsContext, unitText } from "./unit-amount.tsx";
 
@@ -33,17 +41,13 @@ async function overviewPage(c: PageContext) {
       {isEmpty && <FirstSteps />}
       <Attention overview={overview} />
       <Headline overview={overview} />
-      <Charts overview={overview} isCompared={isCompared} />
+      <ByDay overview={overview} isCompared={isCompared} />
       <div class="two">
         <Equation overview={overview} />
         <ClosedMonth overview={overview} />
       </div>
       <Packs overview={overview} />
-      <Rejections overview={overview} />
-      <p class="soft">
-        Days are in UTC. Figures by day are approximate: they are written a few seconds after each request and can miss
-        some when a server process ends. Balances and ledgers are exact.
-      </p>
+      <p class="soft">Days are in UTC. Figures by day are approximate. Money, balances and statements are exact.</p>
     </>,
   );
 }
@@ -80,20 +84,19 @@ const Ranges = ({ days, isCompared }: { days: number; isCompared: boolean }) => 
         </AppLink>
       ))}
       <AppLink class="button quiet small" to={link(days, !isCompared)}>
-        {isCompared ? "Stop comparing" : "Compare with before"}
+        {isCompared ? "Stop comparing" : "Compare"}
       </AppLink>
     </div>
   );
 };
 
-/** Shows a chart of the amounts that were granted and spent by day, or that will expire, of one unit at a time. */
-const Charts = ({ overview, isCompared }: OverviewProps & { isCompared: boolean }) => {
+/** Shows a chart of one figure by day: the amounts of a unit that were granted and spent or will expire, or a count of events. */
+const ByDay = ({ overview, isCompared }: OverviewProps & { isCompared: boolean }) => {
   const { granted, spent, expiring, business } = overview;
   const shown = useContext(UnitsContext);
   const units = UNITS.filter((unit) =>
     [...granted.now, ...spent.now].some((figure) => figure.unit === unit && sumDayValues(figure) > 0),
   );
-  if (units.length === 0 && expiring.length === 0) return null;
   /** On how many days credits of a unit were granted or spent. */
   const activeDays = (unit: string) =>
     [granted, spent].flatMap(({ now }) => inSpan(now, unit, overview)).filter(({ value }) => value > 0).length;
@@ -133,9 +136,15 @@ const Charts = ({ overview, isCompared }: OverviewProps & { isCompared: boolean 
     );
     return { id: `chart-expiring-${unit}`, name: `expiring ${unitText(shown, unit)}`, children: chart };
   });
+  const tabs = [...ofUnits, ...ofExpiries, ...countTabs(overview)];
+  if (tabs.length === 0) return null;
   return (
-    <section class="card" aria-label="Credits by day">
-      <Tabs label="Unit" tabs={[...ofUnits, ...ofExpiries]} />
+    <section class="card" id="by-day">
+      <div class="card-head">
+        <h2>By day, last {overview.days} days</h2>
+        <AppLink to="usage-limits/reached">Users at a limit</AppLink>
+      </div>
+      <Tabs label="Figure" tabs={tabs} />
     </section>
   );
 };
@@ -195,10 +204,9 @@ const Packs = ({ overview }: OverviewProps) => {
 const ABOUT_LINKS =
   "A publishable or relay key may link only the id of a device that is no user and not linked yet, and only to an id that is a user's or not a device's. Other links are rejected, and their events kept. Your server can link any ids with a secret key.";
 
-/** Shows the rejections, and the exports of people. */
-const Rejections = ({ overview }: OverviewProps) => {
-  const { days, shortages, refused, minted, opened, links } = overview;
-  const cards: readonly (readonly [label: string, figures: readonly Figure[], path: string | undefined])[] = [
+/** Returns the tabs of rejections and exports that happened. */
+function countTabs({ shortages, refused, minted, opened, links }: Overview): readonly Tab[] {
+  const counts: readonly (readonly [label: string, figures: readonly Figure[], path: string | undefined])[] = [
     ["Insufficient credits (402)", shortages.now, rejectionsPath("shortage")],
     ["Rejected grants", refused, rejectionsPath("failed_grant")],
     ["Export links created", minted, figurePath("minted", daysOfFigure(minted[0] ?? { days: [] }))],
@@ -206,32 +214,20 @@ const Rejections = ({ overview }: OverviewProps) => {
     // A rejected link leaves only its event.
     ["Identity links rejected", links, undefined],
   ];
-  const tabs = cards.flatMap(([label, figures, path]) =>
-    figures.map((figure): Tab => {
+  return counts.flatMap(([label, figures, to]) =>
+    figures.flatMap((figure): Tab[] => {
       const sum = sumDayValues(figure);
-      const to = path === undefined || sum === 0 ? undefined : path;
-      const total = sum === 0 ? "0" : amountText(sum);
-      return {
-        id: label.replaceAll(/[^a-z]+/gi, "-").toLowerCase(),
-        name: `${label}: ${total}`,
-        children: (
-          <>
-            <DayChart label={label} to={to} total={total} series={[{ name: label, days: figure.days }]} />
-            {figures === links && <p class="soft">{ABOUT_LINKS}</p>}
-          </>
-        ),
-      };
+      if (sum === 0) return [];
+      const total = amountText(sum);
+      const chart = (
+        <>
+          <DayChart label={label} to={to} total={total} series={[{ name: label, days: figure.days }]} />
+          {figures === links && <p class="soft">{ABOUT_LINKS}</p>}
+        </>
+      );
+      return [{ id: label.replaceAll(/[^a-z]+/gi, "-").toLowerCase(), name: `${label}: ${total}`, children: chart }];
     }),
   );
-  return (
-    <section class="card" aria-label="Rejections and exports">
-      <div class="card-head">
-        <h2>Rejections and exports, last {days} days</h2>
-        <AppLink to="usage-limits/reached">Users at a limit</AppLink>
-      </div>
-      <Tabs label="Figure" tabs={tabs} />
-    </section>
-  );
-};
+}
 
 export const overviewRoutes = createDashboardRoutes().get("/overview", overviewPage);

@@ -25,6 +25,7 @@ const PAGES = [
   "payments",
   "stripe-events",
   "prices",
+  "prices/edit",
   "prices/margin",
   "packs",
   "packs/new",
@@ -52,7 +53,9 @@ describe.skipIf(chromiumPath === null)(`the dashboard on a phone${withoutChromiu
   });
   afterAll(() => browser.close());
 
-  it("no page is longer than three screens before its rows are unfolded", { timeout: 120_000 }, async () => {
+  it("no page is longer than three screens before its rows are unfolded, or wider than one", {
+    timeout: 120_000,
+  }, async () => {
     const { page } = watched;
     const long: string[] = [];
     for (const path of PAGES) {
@@ -61,6 +64,8 @@ describe.skipIf(chromiumPath === null)(`the dashboard on a phone${withoutChromiu
       await page.waitForLoadState();
       const height = Number(await page.evaluate("document.documentElement.scrollHeight"));
       const screens = height / PHONE.height;
+      const width = Number(await page.evaluate("document.documentElement.scrollWidth"));
+      if (width > PHONE.width) long.push(`${path}: ${width} pixels wide`);
       if (screens > SCREENS_MAX) long.push(`${path}: ${screens.toFixed(1)} screens`);
     }
     expect(long).toEqual([]);

@@ -159,13 +159,14 @@ describe.skipIf(chromiumPath === null)(`an operator's day on a month of data${wi
       if (daysLeft < 10) expect(about, userId).toBeGreaterThanOrEqual(Math.floor(daysLeft * 0.95));
     }
     // Rejections are written some seconds later.
-    const short = main().getByRole("link", { name: "Insufficient credits (402)", exact: true });
+    const short = main().getByRole("link", { name: /^Insufficient credits \(402\): / });
     const isShown = async () => {
       await section("Overview");
       return short.isVisible();
     };
     await expect.poll(isShown, { timeout: 20_000, interval: 500 }).toBe(true);
     await short.click();
+    await link("Insufficient credits (402)");
     const refusals = await rows("Insufficient credits");
     expect(new Set(refusals.map(([user]) => user))).toEqual(new Set(["hedy"]));
   });
