@@ -47,9 +47,7 @@ const AttemptLine = ({ attempt }: { attempt: ShownAttempt }) => {
       <span class="soft">{amountText(attempt.durationMs)} ms</span>
       {attempt.answer !== undefined && (
         <div>
-          <code class="answer" title={attempt.answer}>
-            {attempt.answer}
-          </code>
+          <code class="answer">{attempt.answer}</code>
         </div>
       )}
     </div>
@@ -210,6 +208,6 @@ export const resend: EndpointAction = async (c, row) => {
 export const replayPeriod: EndpointAction = async (c, row) => {
   const { form } = c.var;
   const span = { from: timeField(form, "from"), to: timeField(form, "to") };
-  await replayMessages(await repeatable(c), row, parseForm(replayInput, span));
-  return `webhooks/${row.id}?notice=replayed`;
+  const { messages } = await replayMessages(await repeatable(c), row, parseForm(replayInput, span));
+  return `webhooks/${row.id}?notice=${messages === 0 ? "none-replayed" : "replayed"}`;
 };

@@ -72,6 +72,9 @@ export const Headline = ({ overview }: OverviewProps) => {
             About {amountText(active.users)} active in {days} days
           </p>
         )}
+        <p>
+          <AppLink to="usage-limits/reached">Users at a limit</AppLink>
+        </p>
       </FigureCard>
     </section>
   );

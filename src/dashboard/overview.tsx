@@ -140,10 +140,7 @@ const ByDay = ({ overview, isCompared }: OverviewProps & { isCompared: boolean }
   if (tabs.length === 0) return null;
   return (
     <section class="card" id="by-day">
-      <div class="card-head">
-        <h2>By day, last {overview.days} days</h2>
-        <AppLink to="usage-limits/reached">Users at a limit</AppLink>
-      </div>
+      <h2>By day, last {overview.days} days</h2>
       <Tabs label="Figure" tabs={tabs} />
     </section>
   );

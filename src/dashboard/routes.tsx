@@ -51,7 +51,6 @@ import { stripeEventsRoutes } from "./stripe-events.tsx";
 import { usagePages } from "./usage.tsx";
 import { usageLimitPages } from "./usage-limits.tsx";
 import { userRoutes } from "./user.tsx";
-import { userLimitRoutes } from "./user-limits.tsx";
 import { userNotesRoutes } from "./user-notes.tsx";
 import { usersRoutes } from "./users.tsx";
 import { verifyRoutes } from "./verify.tsx";
@@ -95,7 +94,6 @@ const environmentRoutes = () =>
     .route("/", reachedList)
     .route("/", memberList)
     .route("/", erasureList)
-    .route("/", userLimitRoutes)
     .route("/", userNotesRoutes)
     .route("/", revokeGrantRoutes)
     .route("/", newRecurringRoutes)

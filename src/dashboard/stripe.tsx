@@ -1,5 +1,5 @@
 import { setStripeInput } from "../api/payments/set-stripe.ts";
-import type { PurserError } from "../errors.ts";
+import { invalid, type PurserError } from "../errors.ts";
 import { exactNumber } from "../lib/json.ts";
 import { STRIPE_EVENTS } from "../payments/stripe-event.ts";
 import { type StripeOutput, setStripe } from "../payments/stripe-setting.ts";
@@ -83,11 +83,12 @@ export const StripeSetup = (props: { stripe: StripeOutput; rejection: PurserErro
           autocomplete="new-password"
         />
         <Field label="Currency of wallets" name="currency" param="setting.currency" />
-        <LongText
-          label="Prices of invoices, one a line: price, pack, quantity of a pack without items, period (if it expires with it), trial (if a line of 0 grants, once a user), amount=1000 (the full price in cents, for switches of plans)"
-          name="prices"
-          param="setting.prices"
-        />
+        <LongText label="Prices of invoices, one a line" name="prices" param="setting.prices" />
+        <p class="soft wide">
+          A line: price, pack, quantity of a pack without items, <code>period</code> if the credits expire with it,{" "}
+          <code>trial</code> if a line of 0 grants once a user, <code>amount=1000</code> for the full price in the
+          smallest unit, for switches of plans.
+        </p>
       </FormCard>
     </>
   );
@@ -126,7 +127,11 @@ function readPrice(text: string) {
 export async function saveStripe(c: PageContext) {
   const { appId, mode } = c.var;
   const { form } = c.var;
-  const secrets = [textField(form, "secret"), textField(form, "previous")].filter((text) => text !== undefined);
+  const [secret, previous] = [textField(form, "secret"), textField(form, "previous")];
+  if (secret === undefined && previous !== undefined) {
+    throw invalid("setting.signingSecrets", "must be given too, or the previous secret would replace it");
+  }
+  const secrets = [secret, previous].filter((text) => text !== undefined);
   const lines = (form.prices ?? "").split("\n").filter((text) => text.trim() !== "");
   const setting = {
     ...(secrets.length === 0 ? {} : { signingSecrets: secrets }),

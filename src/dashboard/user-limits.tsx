@@ -2,28 +2,29 @@ import { useContext } from "hono/jsx";
 import { doubleOf } from "../books/amounts/amount.ts";
 import type { UserLimitOutput } from "../books/limits/read-user-limits.ts";
 import { removeOverride, setOverride } from "../books/limits/user-limits.ts";
-import { invalid } from "../errors.ts";
+import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { SubmitButton } from "./components.tsx";
-import { backToUser } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
-import { createDashboardRoutes, numberField, type PageContext } from "./form.ts";
-import { AppForm, onSubmit } from "./form-card.tsx";
-import { Time } from "./format.tsx";
+import { numberField, type PageContext, useRequest } from "./form.ts";
+import { AppForm } from "./form-card.tsx";
+import { queryString, Time } from "./format.tsx";
 import { toUser } from "./links.tsx";
 import { TableCard } from "./table.tsx";
 import { PartOfAmount, UnitAmount, UnitsContext, unitText } from "./unit-amount.tsx";
 
-const OVERRIDE_PATH = "users/limit";
+export const OVERRIDE_PATH = "users/limit";
 const PERIODS = { minute: "this minute", hour: "this hour", day: "today", week: "this week", month: "this month" };
 
 interface UserLimitsProps {
   readonly userId: string;
   readonly limits: readonly UserLimitOutput[];
+  /** Why the form of an override was rejected. */
+  readonly rejection: PurserError | undefined;
 }
 
 /** Shows how much of each limit a user has used, with a bar, and a form that sets or lifts the user's override. */
-export const UserLimits = ({ userId, limits }: UserLimitsProps) =>
+export const UserLimits = ({ userId, limits, rejection }: UserLimitsProps) =>
   limits.length === 0 ? null : (
     <TableCard
       title="Usage limits"
@@ -43,7 +44,7 @@ export const UserLimits = ({ userId, limits }: UserLimitsProps) =>
         </>,
         <LimitBar limit={limit} />,
         <Time at={limit.resetsAt} />,
-        <OverrideForm userId={userId} limit={limit} />,
+        <OverrideForm userId={userId} limit={limit} rejection={rejection} />,
       ])}
       empty=""
     />
@@ -58,22 +59,37 @@ const LimitBar = ({ limit: { amount, used, name } }: { limit: UserLimitOutput })
     />
   );
 
-const OverrideForm = ({ userId, limit }: Omit<UserLimitsProps, "limits"> & { readonly limit: UserLimitOutput }) => (
-  <details>
-    <summary>Override</summary>
-    <AppForm action={OVERRIDE_PATH} class="row" fields={{ userId, limitId: limit.limitId }}>
-      <Field
-        label={`Amount of ${limit.name} for this user (${unitText(useContext(UnitsContext), limit.unit)})`}
-        name="amount"
-      />
-      <SubmitButton text="Set" kind="small" name="act" value="set" />
-      <SubmitButton text="No limit" kind="small" name="act" value="unlimited" />
-      <SubmitButton text="Lift the override" kind="small" name="act" value="lift" />
-    </AppForm>
-  </details>
-);
+type OverrideProps = Omit<UserLimitsProps, "limits"> & { readonly limit: UserLimitOutput };
 
-async function actOnOverride(c: PageContext) {
+/** Shows the form of an override. One that was rejected is open, as it was typed. */
+const OverrideForm = ({ userId, limit: { limitId, name, unit }, rejection }: OverrideProps) => {
+  const { form = {} } = useRequest().var;
+  const isRejected = rejection !== undefined && form.limitId === limitId;
+  return (
+    <details open={isRejected}>
+      <summary>Override</summary>
+      <AppForm
+        action={`${OVERRIDE_PATH}${queryString({ userId })}`}
+        hash="limits"
+        class="row"
+        fields={{ userId, limitId }}
+      >
+        <Field
+          label={`Amount of ${name} for this user (${unitText(useContext(UnitsContext), unit)})`}
+          name="amount"
+          value={isRejected ? form.amount : undefined}
+          rejection={isRejected ? rejection : undefined}
+        />
+        <SubmitButton text="Set" kind="small" name="act" value="set" />
+        <SubmitButton text="No limit" kind="small" name="act" value="unlimited" />
+        <SubmitButton text="Lift the override" kind="small" name="act" value="lift" />
+      </AppForm>
+    </details>
+  );
+};
+
+/** Sets or lifts a user's own amount of a limit. Returns the path of the next page. */
+export async function actOnOverride(c: PageContext) {
   const { form } = c.var;
   const { userId = "", limitId = "" } = form;
   if (form.act === "lift") {
@@ -85,8 +101,3 @@ async function actOnOverride(c: PageContext) {
   await callVerb(c, (ctx) => setOverride(ctx, limitId, { userId, amount }));
   return toUser(form, "limit-set");
 }
-
-export const userLimitRoutes = createDashboardRoutes().post(
-  `/${OVERRIDE_PATH}`,
-  onSubmit(actOnOverride, backToUser("Override")),
-);

@@ -2,7 +2,7 @@ import type { BalanceList } from "../books/credits/list.ts";
 import type { PlanOutput } from "../books/usage/plan.ts";
 import type { PurserError } from "../errors.ts";
 import { Card, SubmitButton } from "./components.tsx";
-import { Field } from "./fields.tsx";
+import { Field, FormContext } from "./fields.tsx";
 import type { Form } from "./form.ts";
 import { AppForm } from "./form-card.tsx";
 import { numberHead, Table } from "./table.tsx";
@@ -27,27 +27,21 @@ interface PlanProps {
 /** Shows the preview of a debit, which changes nothing. */
 export const Plan = ({ form, list, plan, rejection }: PlanProps) => (
   <Card title="Preview a debit" id="plan">
-    {" "}
-    <AppForm method="get" action="users" hash="plan" fields={{ userId: form.userId ?? "" }}>
-      <div class="row">
-        <Field
-          label="Event"
-          name="event"
-          value={form.event}
-          placeholder="chat.completed"
-          required
-          rejection={rejection}
-        />
-        <Field label="Model (optional)" name="model" value={form.model} />
-      </div>
-      <div class="row">
-        <Field label="Count" name="count" value={form.count} placeholder="1" rejection={rejection} />
-        <Field label="Tokens" name="tokens" value={form.tokens} rejection={rejection} />
-        <Field label="Seconds" name="seconds" value={form.seconds} rejection={rejection} />
-        <Field label="Cents" name="cents" value={form.cents} rejection={rejection} />
-        <SubmitButton text="Preview" kind="quiet" />
-      </div>
-    </AppForm>
+    <FormContext.Provider value={{ form, rejection }}>
+      <AppForm method="get" action="users" hash="plan" fields={{ userId: form.userId ?? "" }}>
+        <div class="row">
+          <Field label="Event" name="event" placeholder="chat.completed" required />
+          <Field label="Model (optional)" name="model" />
+        </div>
+        <div class="row">
+          <Field label="Count" name="count" placeholder="1" />
+          <Field label="Tokens" name="tokens" />
+          <Field label="Seconds" name="seconds" />
+          <Field label="Cents" name="cents" />
+          <SubmitButton text="Preview" kind="quiet" />
+        </div>
+      </AppForm>
+    </FormContext.Provider>
     {plan !== undefined && <PlanResult list={list} plan={plan} />}
   </Card>
 );

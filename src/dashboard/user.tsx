@@ -16,7 +16,7 @@ import {
   textField,
   useRequest,
 } from "./form.ts";
-import { AppForm } from "./form-card.tsx";
+import { AppForm, onSubmit } from "./form-card.tsx";
 import { amountText, queryString } from "./format.tsx";
 import type { Identity } from "./identities.ts";
 import { page } from "./layout.tsx";
@@ -28,7 +28,7 @@ import { Timeline } from "./timeline.tsx";
 import { useUnits } from "./unit-amount.tsx";
 import { Balances, ByModel, Holds, Totals } from "./user-balances.tsx";
 import { ledgerList } from "./user-ledger.tsx";
-import { UserLimits } from "./user-limits.tsx";
+import { actOnOverride, OVERRIDE_PATH, UserLimits } from "./user-limits.tsx";
 import { Memberships } from "./user-memberships.tsx";
 import { UserNotes } from "./user-notes.tsx";
 import { Plan } from "./user-plan.tsx";
@@ -78,8 +78,8 @@ function tooManyToPlan(balances: number): PurserError {
   return invalid("event", why);
 }
 
-/** Shows all of one user's credits. */
-export async function userPage(c: PageContext) {
+/** Shows all of one user's credits, after a rejected override with the rejection. */
+export async function userPage(c: PageContext, rejectedOverride?: PurserError) {
   const form = c.req.query();
   const { userId = "" } = form;
   const found = await catchRejection(() => readUser(c, form));
@@ -121,7 +121,7 @@ export async function userPage(c: PageContext) {
       children: (
         <>
           <ByModel usage={user.usage} />
-          <UserLimits userId={userId} limits={user.limits} />
+          <UserLimits userId={userId} limits={user.limits} rejection={rejectedOverride} />
           <Memberships memberships={memberships} days={USAGE_DAYS} />
           <Plan form={form} list={list} plan={answer?.result} rejection={answer?.rejection} />
         </>
@@ -149,7 +149,7 @@ export async function userPage(c: PageContext) {
       title: `User ${userId}`,
       section: "users",
       notice: USER_NOTICES[form.notice ?? ""],
-      rejection: answer?.rejection,
+      rejection: rejectedOverride ?? answer?.rejection,
       actions: <UserActions userId={userId} />,
     },
     <>
@@ -234,4 +234,9 @@ const UserActions = ({ userId }: { userId: string }) => {
   );
 };
 
-export const userRoutes = createDashboardRoutes().get("/users/ledger.csv", listHandlers(ledgerList([])).csv);
+export const userRoutes = createDashboardRoutes()
+  .get("/users/ledger.csv", listHandlers(ledgerList([])).csv)
+  .post(
+    `/${OVERRIDE_PATH}`,
+    onSubmit(actOnOverride, (c, _form, rejection) => userPage(c, rejection)),
+  );

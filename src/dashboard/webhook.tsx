@@ -43,6 +43,7 @@ const WEBHOOK_NOTICES: Readonly<Record<string, string>> = {
   tested: "Test message sent. It is below, with its attempts: reload to see them.",
   resent: "Message sent again. Reload to see the attempt.",
   "resent-all": "Messages sent again. Reload to see the attempts.",
+  "none-replayed": "There are no messages of that time.",
   replayed: "The messages of that time are sent again, within minutes.",
 };
 

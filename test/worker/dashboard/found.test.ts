@@ -105,8 +105,12 @@ it("users at a limit are listed with a link from the overview, and their page se
   const reached = async () => tableRows((await w.read("usage-limits/reached")).text, "Users at a limit");
   expect(await reached()).toEqual([expect.stringMatching(/^ana Daily 100 tokens 100 tokens day/)]);
   const [, limitId = ""] = /name="limitId" value="([^"]+)"/.exec((await w.read("users?userId=ana")).text) ?? [];
-  const change = (fields: Record<string, string>) => w.send("users/limit", { userId: "ana", limitId, ...fields });
-  expect((await change({ act: "set", amount: "x" })).status).toBe(400);
+  const change = (fields: Record<string, string>) =>
+    w.send("users/limit?userId=ana", { userId: "ana", limitId, ...fields });
+  const rejected = await change({ act: "set", amount: "x" });
+  expect(rejected.status).toBe(400);
+  const again = await rejected.text();
+  for (const part of ["field-error", 'value="x"', "<details open"]) expect(again).toContain(part);
   expect((await change({ act: "set", amount: "150" })).status).toBe(303);
   expect(await w.plain("users?userId=ana")).toContain("100 of 150 tokens today");
   expect(await reached()).toEqual([]);

@@ -150,6 +150,8 @@ it("the pages of webhooks show deliveries by status and page with every attempt 
   expect((await w.send(`${path}/resend`, { messageId: "msg_none" })).status).toBe(404);
   const late = await w.send(`${path}/replay`, { from: "soon", to: "" });
   expect([late.status, (await late.text()).includes("field-error")]).toEqual([400, true]);
+  const none = await w.send(`${path}/replay`, { from: "2036-01-15T00:00", to: "" });
+  expect(none.headers.get("location")).toBe(`${w.at}${path}?notice=none-replayed`);
   const replayed = await w.send(`${path}/replay`, { from: "2026-01-15T00:00", to: "" });
   expect([replayed.status, replayed.headers.get("location")]).toEqual([303, `${w.at}${path}?notice=replayed`]);
   await w.settled();
