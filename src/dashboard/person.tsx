@@ -52,6 +52,7 @@ export async function personPage(c: PageContext, given: string) {
     c,
     { title: `Person ${distinctId}`, section: "people", actions: <PersonActions distinctId={distinctId} /> },
     <>
+      {profile.person === null && <FindPerson distinctId={distinctId} />}
       <PersonFacts profile={profile} />
       <ClaimsView profile={profile} />
       <Export distinctId={distinctId} link={link} audit={audit} />

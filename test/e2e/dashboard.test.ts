@@ -333,6 +333,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     const document = (await (await fetch(link)).json()) as { person: { properties: object }; consentLog: unknown[] };
     expect(document.person.properties).toEqual({ name: EVIL });
     expect(document.consentLog).toHaveLength(1);
+    await section("People");
     await page.getByLabel("Distinct id", { exact: true }).fill(USER);
     await submit("Search");
     const exports = page.getByRole("region", { name: "Exports" });

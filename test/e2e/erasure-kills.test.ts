@@ -270,7 +270,7 @@ async function eraseDuringKills(round: number, by: "call" | "cron", count: Count
 
 describe(`erasures while the server is killed, from PROOF_SEED=${RANDOM_SEED}`, () => {
   it("complete once, by call and by cron, and leave nothing of a person in the database's file", {
-    timeout: 120_000 * ROUNDS,
+    timeout: 300_000 * ROUNDS,
   }, async () => {
     const count: Count = { kills: 0, unfinished: 0, answers: 0, unanswered: 0 };
     for (let round = 0; round < 2 * ROUNDS; round++) {
