@@ -124,7 +124,7 @@ export function insufficientCredits(
   const skipped = SHORTAGE_REASONS.flatMap((shortage) => all.filter(({ reason }) => reason === shortage));
   const message =
     spendable.length === 0
-      ? "The user has no balance to spend in this mode: nothing was granted under this userId, or all of it is spent, expired or revoked."
+      ? "The user has no balance to spend in this mode: nothing was granted under this userId, or all of it is spent, held, expired or revoked."
       : `The user's balances do not cover the usage. \`details.skipped\` says why each does not.${adviceOnRules(
           spendable.toSorted(spendingOrder).find((balance) => reasonOf(balance) === "no_match"),
         )}`;

@@ -4,7 +4,7 @@ import { listUsers } from "../../../src/books/credits/users.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { EVENTS, RESERVATIONS } from "../../support/paths.ts";
 import { expectError } from "../../support/rejections.ts";
-import { cents, makeSpender, wallet } from "../../support/spender.ts";
+import { cents, centsOnly, makeSpender, wallet } from "../../support/spender.ts";
 import { Clock, makeApp, makeClient, makeCtx, makeOpenAmountPack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -86,4 +86,12 @@ it("a commit in another unit than the held one says which unit was held, and the
   expectError(answer, "insufficient_credits");
   expect(answer.body.error.message).toContain("The reservation held `cents`: commit in that unit.");
   expect((await commit("e1", { cents: 10 })).status).toBe(200);
+});
+
+it("a shortage of a user whose balances are held says so", async () => {
+  const { spend, reserve } = await makeSpender([wallet]);
+  await reserve({ event: "chat", ...centsOnly(10) });
+  const answer = await spend("e1", cents(1));
+  expectError(answer, "insufficient_credits");
+  expect(answer.body.error.message).toContain("or all of it is spent, held, expired or revoked.");
 });
