@@ -56,6 +56,8 @@ function sentInstead(expected: string, input: unknown): string {
   if (typeof input === "object") return NOT_AN_OBJECT;
   // A number with more digits than a double has is a symbol (lib/json.ts).
   if (expected === "string") return /^(number|boolean|symbol)$/.test(typeof input) ? ", in quotes" : "";
+  const isUnrepresentable = typeof input === "symbol" || input === Infinity || input === -Infinity;
+  if ((expected === "number" || expected === "int") && isUnrepresentable) return " that a double can represent";
   if (typeof input !== "string") return "";
   if (expected === "number" || expected === "int") return Number.isNaN(Number(input)) ? "" : ", without quotes";
   if (expected === "boolean") return /^(true|false)$/i.test(input) ? ", without quotes" : "";

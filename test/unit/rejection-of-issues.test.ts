@@ -18,7 +18,7 @@ it.each<[z.ZodType, unknown, string]>([
   [z.string(), null, "must be a string, not null: omit an optional field instead"],
   [z.number(), secret, "must be a number"],
   [z.number(), "7", "must be a number, without quotes"],
-  [z.number(), Number.POSITIVE_INFINITY, "must be a number"],
+  [z.number(), Number.POSITIVE_INFINITY, "must be a number that a double can represent"],
   [z.int(), 1.5, "must be a whole number"],
   [z.boolean(), secret, "must be true or false"],
   [z.boolean(), "false", "must be true or false, without quotes"],

@@ -95,3 +95,17 @@ it("a shortage of a user whose balances are held says so", async () => {
   expectError(answer, "insufficient_credits");
   expect(answer.body.error.message).toContain("or all of it is spent, held, expired or revoked.");
 });
+
+it.each(["9007199254740993", "300.00000000000000000001", "1e400"])(
+  "a number with too many digits, %s, is not said to be no number",
+  async (expiresInSeconds) => {
+    const { userId, post } = await makeSpender([]);
+    const hold = { userId, event: "chat", ...cents(1), expiresInSeconds: 0 };
+    const body = JSON.stringify(hold).replace('"expiresInSeconds":0', `"expiresInSeconds":${expiresInSeconds}`);
+    const answer = await post(RESERVATIONS, body);
+    expectError(answer, "invalid_request", "expiresInSeconds");
+    expect(answer.body.error.message).toMatch(
+      /^expiresInSeconds must be a (whole )?number that a double can represent\.$/,
+    );
+  },
+);
