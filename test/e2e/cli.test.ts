@@ -226,6 +226,25 @@ it("purser pull, diff and push keeps the balances that were granted, and the ids
   expect((await client.listBalances({ userId: "ada" })).credits).toMatchObject([{ remaining: 100_000 }]);
 });
 
+it("purser diff and push sees that a price of Stripe means an archived pack, and gives it the new pack of that name", async () => {
+  const { appId } = await admin.createApp({ name: newName() });
+  const target = ["--app", appId, "--mode", "test"];
+  const prices = [{ price: "price_1", pack: "wallet", quantity: 100 }];
+  write({ packs: [{ packName: "Wallet", unit: "cents" }], stripe: { prices } });
+  expect(await purser(["push", ...target, "--yes"], SECRETS)).toMatchObject({ code: 0 });
+  const { packs } = await admin.listPacks({ appId });
+  await admin.archivePack({ appId, packId: packs[0]?.packId ?? "" });
+  const { packId } = await admin.createPack({ appId, packName: "Wallet", items: [], unit: "cents" });
+
+  expect(await purser(["diff", ...target])).toMatchObject({
+    code: 2,
+    out: expect.stringContaining("change Stripe's prices"),
+  });
+  expect(await purser(["push", ...target, "--yes"])).toMatchObject({ code: 0 });
+  expect((await admin.getStripe({ appId, mode: "test" })).setting?.prices).toMatchObject([{ packId }]);
+  expect(await purser(["diff", ...target])).toMatchObject({ code: 0 });
+});
+
 it("purser pull, diff and push stops with nothing more done when something changes meanwhile, and says what and by whom", async () => {
   const app = newName();
   const target = ["--app", app, "--mode", "test"];

@@ -224,10 +224,19 @@ const endUserAuth: ValueSection = {
   },
 };
 
-async function packNames({ admin, appId }: Target): Promise<{ readonly packId: string; readonly packName: string }[]> {
+interface PackName {
+  readonly packId: string;
+  readonly packName: string;
+}
+
+async function packNames({ admin, appId }: Target): Promise<PackName[]> {
   const { packs: rows } = await admin.listPacks({ appId });
   return rows.toSorted((a, b) => Number(a.archivedAt !== null) - Number(b.archivedAt !== null));
 }
+
+/** Returns the id of the pack that a name means: an active one before an archived one. */
+const packNamed = (names: readonly PackName[], name: unknown): string | undefined =>
+  names.find(({ packName }) => folded(packName) === folded(name))?.packId;
 
 const stripe: ValueSection = {
   kind: "value",
@@ -246,10 +255,11 @@ const stripe: ValueSection = {
     const { setting } = await target.admin.getStripe({ appId: target.appId, mode: target.mode });
     if (setting === null) return { value: null };
     const names = await packNames(target);
-    const named = setting.prices.map(({ packId, ...rest }) => ({
-      ...rest,
-      pack: names.find((one) => one.packId === packId)?.packName ?? packId,
-    }));
+    const named = setting.prices.map(({ packId, ...rest }) => {
+      const { packName } = names.find((one) => one.packId === packId) ?? {};
+      // The name of an archived pack may be another pack's by now.
+      return { ...rest, pack: packNamed(names, packName) === packId ? packName : packId };
+    });
     return { value: { ...without(setting, ["signingSecrets"]), prices: named } };
   },
   set: async (target, value) => {
@@ -259,7 +269,7 @@ const stripe: ValueSection = {
     const { prices: list = [], ...rest } = value as { prices?: Item[] };
     const known = list.map(({ pack, ...price }) => ({
       ...price,
-      packId: names.find(({ packName }) => folded(packName) === folded(pack))?.packId ?? pack,
+      packId: packNamed(names, pack) ?? pack,
     }));
     const { setting } = await admin.getStripe({ appId, mode });
     const meaning = "the signing secret of your endpoint at Stripe, whsec_…";
