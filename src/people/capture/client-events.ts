@@ -60,6 +60,10 @@ export function keyBesideEvents({ envelope }: ClientEvents): string | null {
   return envelope === null ? null : keyOf(envelope);
 }
 
+/** Returns the texts that were sent as keys: beside the events, then in each event. */
+export const keysNamedBy = (body: ClientEvents): string[] =>
+  [body.envelope, ...body.events].flatMap((object) => (isJsonObject(object) ? (keyOf(object) ?? []) : []));
+
 /** The most events of a batch. For more events the response is 413. Clients then send half as many. */
 const BATCH_EVENTS_MAX = 10_000;
 

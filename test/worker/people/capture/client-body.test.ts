@@ -183,6 +183,22 @@ it("a body of a capture client rejects only the event that names another environ
   expect(await storedEventCount(app)).toBe(1);
 });
 
+it("a small body of a capture client goes by the key that it names, not by one in the texts of its events", async () => {
+  const { app, call } = await world();
+  const { pk_live, pk_test, sk_live } = app.keys;
+  const event = (text: string, more = {}) => ({ event: "seen", distinct_id: "ana", properties: { text, ...more } });
+  for (const text of [sk_live, pk_test]) {
+    for (const body of [{ batch: [event(text)], api_key: pk_live }, [event(text, { token: pk_live })]]) {
+      const answer = await call("POST", "/batch/", { body });
+      expect([answer.status, answer.body]).toEqual([200, { status: 1 }]);
+    }
+  }
+  const stored = await env.DB.prepare("SELECT is_verified FROM analytics_events WHERE environment_id = ?")
+    .bind(app.environments.live.id)
+    .all();
+  expect(stored.results).toEqual(Array(4).fill({ is_verified: 0 }));
+});
+
 it("a body of a capture client counts once more for each ten events beyond ten, by publishable keys alone", async () => {
   const { app } = await world();
   const call = makeClient(new Clock(), { BEHIND_CLOUDFLARE: "true" });
