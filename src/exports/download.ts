@@ -4,7 +4,7 @@ import { countActivity } from "../db/count-activity.ts";
 import { batchWithGuards, underName } from "../db/known-tombstones.ts";
 import { parseDatabaseIndex } from "../db/session.ts";
 import { atLatestClock, knownClock, timesOf } from "../db/settings-snapshot.ts";
-import { batch, type Statement } from "../db/sql.ts";
+import type { Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { rememberPerObject } from "../lib/bounded-memory.ts";
 import { sha256, type Utf8 } from "../lib/encoding.ts";
@@ -13,7 +13,7 @@ import type { SystemCtx } from "../runtime.ts";
 import { type ExportClaims, exportSecrets, openToken } from "./create-link.ts";
 import { documentEnd, documentPieces, fitsInSnapshot } from "./document.ts";
 import { guardLink, isEndOfLink, isLinkEnded } from "./end-links.ts";
-import { completeExport, type ExportAuditRow, insertAuditRow } from "./export-audit.ts";
+import { completeExport, type ExportAuditRow, failExport } from "./export-audit.ts";
 import { takeSnapshot } from "./snapshot.ts";
 
 export interface Download {
@@ -113,12 +113,13 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
           async (latest, guards) => {
             const subject = { appId, mode, distinctId: latest };
             const row = auditRow(action, currentCtx.now());
-            if (action === "completed" && latest === name) {
-              const [state] = await batchWithGuards(ctx.db, guards, completeExport(subject, opening.id, row));
-              return state[0]?.isUnderName === true;
-            }
-            await batch(ctx.db, [...guards, insertAuditRow(subject, { ...row, action: "failed" })]);
-            return false;
+            const isSameName = latest === name;
+            const statements =
+              action === "completed" && isSameName
+                ? completeExport(subject, opening.id, row)
+                : failExport(subject, opening.id, name, row);
+            const [state] = await batchWithGuards(ctx.db, guards, statements);
+            return isSameName && state[0]?.isUnderName === true;
           },
           "audit",
         );
@@ -148,7 +149,7 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
 
 /** Writes the audit rows of one download. */
 interface Audit {
-  /** Returns whether the download is complete. It is not if the person was erased since the snapshot. */
+  /** Returns whether the person was not erased since the snapshot. Otherwise no download is complete. */
   readonly write: (action: "completed" | "failed") => Promise<boolean>;
 }
 
@@ -191,8 +192,9 @@ function streamDocument(pieces: AsyncGenerator<Utf8>, audit: Audit): Download {
     if (isOver) return;
     isOver = true;
     // If the database is the cause of the failure, writing the audit row fails too.
-    await audit.write("failed").catch(() => {});
-    end.resolve(cause);
+    const isThere = await audit.write("failed").catch(() => true);
+    // An erasure cuts the export (E5), which is no bug.
+    end.resolve(isThere ? cause : null);
   };
   const body = new ReadableStream<Utf8>(
     {

@@ -107,6 +107,23 @@ export function completeExport(
   ];
 }
 
+/**
+ * Ends the export of an opening with the row `failed`. The first statement returns whether the opening's row still has the name
+ * `openedAs`: if not, its person was erased since.
+ */
+export function failExport(
+  subject: Subject,
+  openingId: string,
+  openedAs: string,
+  row: ExportAuditRow,
+): readonly [Statement<{ isUnderName: boolean }>, ...Statement<never>[]] {
+  const { appId, mode } = subject;
+  return [
+    selectUnderName({ appId, mode, distinctId: openedAs, openingId }),
+    insertAuditRow(subject, { ...row, action: "failed" }),
+  ];
+}
+
 const { plain, time } = wire(exportAudit);
 
 /** The public fields of an audit row, which the person sees too. */
