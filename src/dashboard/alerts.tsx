@@ -12,7 +12,7 @@ import {
 } from "../books/alerts/alerts.ts";
 import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-notices.ts";
 import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
-import { PurserError } from "../errors.ts";
+import { invalid, PurserError } from "../errors.ts";
 import { LinkButton } from "./app-link.tsx";
 import { customColumn, linkColumn, menuColumn, realTimeColumn, shownColumn, userColumn } from "./columns.tsx";
 import { Empty } from "./components.tsx";
@@ -43,7 +43,9 @@ const MEASURES = [
 function belowField(form: Form): Record<string, unknown> {
   const measure = form.of === "percent" ? "percent" : "amount";
   const fields = measure === "percent" ? { below: (form.below ?? "").replace(/\s*%\s*$/, "") } : form;
-  return { [measure]: numberField(fields, "below", `below.${measure}`) };
+  const amount = numberField(fields, "below", `below.${measure}`);
+  if (amount === undefined) throw invalid(`below.${measure}`, "is required");
+  return { [measure]: amount };
 }
 
 /** Shows the amount below which an alert is triggered. */

@@ -52,7 +52,7 @@ function readBulk(form: Form) {
   }
   const reference = textField(form, "ref");
   if (reference === undefined)
-    throw invalid("ref", "is required: with it, nobody is granted twice if you send the list again");
+    throw invalid("externalRef", "is required: with it, nobody is granted twice if you send the list again");
   const notes = requireReason(form, "notes");
   return userIds.map((userId, index) => {
     const read = grantInput.safeParse({ userId });
@@ -194,6 +194,9 @@ async function grantAll(c: PageContext): Promise<readonly BulkResult[]> {
   return results;
 }
 
+const failedFirst = (results: readonly BulkResult[]) =>
+  results.toSorted((a, b) => Number(b.outcome === "failed") - Number(a.outcome === "failed"));
+
 async function bulkReport(c: PageContext) {
   const done = await catchRejection(async () => {
     assertSure(c.var.form);
@@ -217,7 +220,7 @@ async function bulkReport(c: PageContext) {
         csv="bulk-grant"
         head={["User", "Result", "Why"]}
         empty=""
-        rows={done.result.map(({ userId, outcome, message }) => [
+        rows={failedFirst(done.result).map(({ userId, outcome, message }) => [
           <UserLink id={userId} />,
           <Tag kind={outcome === "failed" ? "bad" : "good"}>{outcome}</Tag>,
           message,

@@ -81,6 +81,21 @@ export function moneyText(smallest: number, currency: string | null): string {
   return /^[a-z]{3}$/.test(currency) ? text : `${text} ${currency.toUpperCase()}`;
 }
 
+interface MoneySums {
+  readonly currency: string;
+  readonly captured: number;
+  readonly refunded: number;
+  readonly withheld: number;
+}
+
+/** Returns `$298.00 paid, $10.00 refunded`, without the amounts of 0 after the first. */
+export const moneySumsText = ({ currency, captured, refunded, withheld }: MoneySums): string =>
+  [
+    `${moneyText(captured, currency)} paid`,
+    ...(refunded === 0 ? [] : [`${moneyText(refunded, currency)} refunded`]),
+    ...(withheld === 0 ? [] : [`${moneyText(withheld, currency)} withheld`]),
+  ].join(", ");
+
 /** The times of the page, from which its relative times count: that of its environment, and real time. */
 export const NowContext = createContext({ nowMs: 0, realMs: 0 });
 

@@ -4,6 +4,7 @@ import { listReached, type UserAtLimit } from "../books/limits/list-reached.ts";
 import { listAllRecurring } from "../books/recurring/list-all-recurring.ts";
 import type { RecurringOutput } from "../books/recurring/recurring.ts";
 import { listMembers, type MembersOutput } from "../books/usage/list-members.ts";
+import { namesOfKeys } from "../catalog/keys.ts";
 import { listErasures } from "../erasure/list-erasures.ts";
 import type { ErasureOutput } from "../erasure/receipt.ts";
 import { DAY_MS } from "../lib/time.ts";
@@ -116,6 +117,10 @@ export const erasureList = listRoutes<ErasureOutput, unknown>({
     textColumn("by", "By"),
   ],
   read: (c) => (page) => listErasures(c.var.ctx, page),
+  complete: async ({ var: { ctx } }, erasures) => {
+    const names = await namesOfKeys(ctx, [...new Set(erasures.map(({ by }) => by))]);
+    return erasures.map((erasure) => ({ ...erasure, by: names.get(erasure.by) ?? erasure.by }));
+  },
   empty: <Empty icon="check" title="No erasures yet" />,
   words: ["Newest", "Older"],
 });

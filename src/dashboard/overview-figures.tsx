@@ -3,7 +3,7 @@ import { UNITS } from "../books/amounts/amount.ts";
 import { AppLink } from "./app-link.tsx";
 import type { Figure } from "./figures/read.ts";
 import { figurePath } from "./figures.tsx";
-import { amountText, moneyText, Updated } from "./format.tsx";
+import { amountText, moneySumsText, moneyText, Updated } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { type OverviewProps, spanOf, sumOfUnit, type TwoSpans } from "./read-overview.ts";
 import { AmountList, ShortAmount, UnitAfter, useUnits } from "./unit-amount.tsx";
@@ -92,15 +92,11 @@ const Revenue = ({ overview }: OverviewProps) => {
   return (
     <FigureCard title={`Revenue, ${days} days`} to={figurePath("money", spanOf(overview))}>
       {sums.length === 0 && <p class="value">–</p>}
-      {sums.map(({ currency, captured, refunded, withheld, net }) => (
+      {sums.map(({ net, ...parts }) => (
         <p>
-          <span class="value">{moneyText(net, currency)}</span>{" "}
-          <Delta now={net} before={earlier.find((each) => each.currency === currency)?.net ?? 0} days={days} />
-          <span class="soft line">
-            {moneyText(captured, currency)} paid
-            {refunded !== 0 && `, ${moneyText(refunded, currency)} refunded`}
-            {withheld !== 0 && `, ${moneyText(withheld, currency)} withheld`}
-          </span>
+          <span class="value">{moneyText(net, parts.currency)}</span>{" "}
+          <Delta now={net} before={earlier.find(({ currency }) => currency === parts.currency)?.net ?? 0} days={days} />
+          <span class="soft line">{moneySumsText(parts)}</span>
         </p>
       ))}
       <p class="soft">

@@ -185,7 +185,7 @@ const Packs = ({ overview }: OverviewProps) => {
             <Amounts of={figuresOf("granted_of", packId)} pathOf={linkToFigure("granted", packId)} />,
             <Amounts of={figuresOf("spent_of", packId)} pathOf={linkToFigure("spent", packId)} />,
             business === null ? (
-              <span class="soft">not computed yet</span>
+              <span class="soft num">not computed yet</span>
             ) : (
               <Amounts of={outstanding.find((each) => each.packId === packId)?.amounts ?? []} />
             ),

@@ -6,11 +6,11 @@ import { listPayments, type PaymentOutput } from "../payments/payment-lists.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
 import { AppLink, LinkButton } from "./app-link.tsx";
 import { fieldColumn, moneyColumn, timeColumn, userColumn } from "./columns.tsx";
-import { Facts, Tag } from "./components.tsx";
+import { Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { type Form, numberField, parseForm } from "./form.ts";
 import { FormCard, onSubmit } from "./form-card.tsx";
-import { moneyText, queryString } from "./format.tsx";
+import { moneySumsText, moneyText, queryString } from "./format.tsx";
 import { PaymentLink } from "./links.tsx";
 import { rare } from "./list.tsx";
 import { listAgain, listRoutes, type Resource } from "./resource.tsx";
@@ -111,15 +111,8 @@ const filtersOf = (form: Form): Form =>
 /** Shows the sums of the payments that pass the filters, and the carry of their customers. */
 const PaymentSums = ({ sums, carry }: Required<Pick<Listed, "sums" | "carry">>) => (
   <>
-    {sums?.map(({ currency, captured, refunded, withheld }) => (
-      <Facts
-        label={`Sums in ${currency}`}
-        of={[
-          ["Paid", moneyText(captured, currency)],
-          refunded !== 0 && ["Refunded", moneyText(refunded, currency)],
-          withheld !== 0 && ["Withheld", moneyText(withheld, currency)],
-        ]}
-      />
+    {sums?.map((each) => (
+      <p>Sum of the list: {moneySumsText(each)}</p>
     ))}
     {carry?.map(({ customer, currency, amount }) => (
       <p>

@@ -19,9 +19,14 @@ export type UserBalance = BalanceList["balances"][number];
 /** How many grants are open. The others are folded. */
 const OPEN_MAX = 6;
 
-/** Shows the user's grants, each with its balances: those that pay first come first. */
+const isLive = (grant: readonly UserBalance[]) => grant.some(({ status }) => status === "active");
+
+/** Shows the user's grants, each with its balances: those that pay first come first, and after them those that ended last. */
 export const Balances = ({ userId, list }: { userId: string; list: BalanceList }) => {
-  const grants = balancesByGrant(list);
+  const { live = [], ended = [] } = Object.groupBy(balancesByGrant(list), (grant) =>
+    isLive(grant) ? "live" : "ended",
+  );
+  const grants = [...live, ...ended.toReversed()];
   const folded = grants.slice(OPEN_MAX);
   return (
     <Card title="Balances, in spending order" id="balances">

@@ -5,6 +5,7 @@ import { fromMinor } from "../books/amounts/amount.ts";
 import { type LedgerRow, ledgerPage } from "../books/credits/history.ts";
 import { type LedgerFilters, SEARCHED_LEDGER_ENTRIES_MAX, searchLedger } from "../books/credits/search-ledger.ts";
 import { describeEvents, type EventDescription } from "../books/usage/describe-events.ts";
+import { namesOfKeys } from "../catalog/keys.ts";
 import { invalid } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { StepChart } from "./chart.tsx";
@@ -12,7 +13,7 @@ import { customColumn } from "./columns.tsx";
 import { type Form, type PageContext, parseForm, textField, timeField } from "./form.ts";
 import { Time, timeText } from "./format.tsx";
 import { BalanceLink, EventLink, ReservationLink } from "./links.tsx";
-import type { ListColumn } from "./list.tsx";
+import { type ListColumn, rare } from "./list.tsx";
 import type { Resource } from "./resource.tsx";
 import { numberHead } from "./table.tsx";
 import { BareAmount, QuantityList, UnitChange, UnitsContext, unitAmountText, unitText } from "./unit-amount.tsx";
@@ -22,7 +23,12 @@ import type { UserBalance } from "./user-balances.tsx";
 const CHART_ROWS = 200;
 
 /** A ledger entry, on a page with the name of its pack and the usage event that caused it. */
-type LedgerLine = LedgerRow & { readonly packName?: string | undefined; readonly event?: EventDescription | undefined };
+type LedgerLine = LedgerRow & {
+  readonly packName?: string | undefined;
+  readonly event?: EventDescription | undefined;
+  /** The name of the key that wrote it. */
+  readonly writer?: string | undefined;
+};
 
 /** The ledger of a user, newest first. The file has the entries alone. */
 export const ledgerList = (balances: readonly UserBalance[]): Resource<LedgerLine> => ({
@@ -46,12 +52,14 @@ export const ledgerList = (balances: readonly UserBalance[]): Resource<LedgerLin
     return (page) => searchLedger(c.var.ctx, { ...input, ...page }, filters);
   },
   complete: async ({ var: { ctx } }, rows) => {
-    const events = await describeEvents(
-      ctx,
-      rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId])),
-    );
+    const eventIds = rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
+    const writers = [...new Set(rows.map(({ writtenBy }) => writtenBy))];
+    const [events, names] = await Promise.all([describeEvents(ctx, eventIds), namesOfKeys(ctx, writers)]);
     const packs = new Map(balances.map(({ balanceId, packName }) => [balanceId, packName]));
-    return rows.map((row) => ({ ...row, packName: packs.get(row.balanceId), event: events.get(row.eventId ?? "") }));
+    return rows.map((row) => ({
+      ...{ ...row, packName: packs.get(row.balanceId), event: events.get(row.eventId ?? "") },
+      writer: names.get(row.writtenBy),
+    }));
   },
   empty: "No entries.",
   searched: [SEARCHED_LEDGER_ENTRIES_MAX, "entries"],
@@ -139,12 +147,12 @@ const LEDGER_COLUMNS: readonly ListColumn<LedgerLine>[] = [
     value: (row) => fromMinor(row.unit, row.balanceAfterMinor),
     sortKey: (row) => [row.unit, fromMinor(row.unit, row.balanceAfterMinor)],
   },
-  { ...columnOf("reason"), head: "Reason", cell: (row) => row.reason },
-  { ...columnOf("cause"), head: "Cause", cell: (row) => row.cause },
+  columnOf("reason"),
+  { ...columnOf("cause"), head: "Cause", cell: (row) => row.cause.replaceAll("_", " ") },
   customColumn(
     "by",
     "By",
-    (row) => row.writtenBy,
+    ({ writer, writtenBy }) => writer ?? writtenBy,
     (row) => row.writtenBy,
   ),
   {
@@ -155,7 +163,7 @@ const LEDGER_COLUMNS: readonly ListColumn<LedgerLine>[] = [
   },
   columnOf("eventId"),
   columnOf("reservationId"),
-  { ...columnOf("note"), head: "Note", cell: (row) => row.note ?? "" },
+  rare({ ...columnOf("note"), head: "Note", cell: (row) => row.note ?? "" }),
 ];
 
 /** Shows the cause of an entry: its usage event with the quantities, or its reservation. */
