@@ -107,7 +107,7 @@ const usageOfTeam = (run, nowMs) =>
 /** One of Stripe's events, as a text with its signature. */
 function stripeEvent(secret, type, createdMs, object) {
   const created = Math.floor(createdMs / 1_000);
-  const event = { id: `evt_${object.id}_${type}`, object: "event", type, created, livemode: true, data: { object } };
+  const event = { id: `evt_${object.id}`, object: "event", type, created, livemode: true, data: { object } };
   const payload = JSON.stringify(event);
   return { payload, signature: Stripe.webhooks.generateTestHeaderString({ payload, secret }) };
 }
@@ -235,6 +235,7 @@ export async function liveMonth(url, post, appId, secret, { facts, once }) {
     userId: "user_barbara",
     packId: "Top-up",
     quantity: 250,
+    source: "grant",
     externalRef: `goodwill-${run}`,
     notes: "Outage",
   };

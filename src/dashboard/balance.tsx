@@ -46,24 +46,28 @@ async function balancePage(c: PageContext, balanceId: string) {
           )}
         </div>
       </section>
-      <Card title="Other balances of this grant">
-        <RowsTable
-          label="Other balances of this grant"
-          columns={[balanceColumn, remainingColumn("Remaining"), tagColumn("status", "Status")]}
-          rows={siblings}
-          empty="This grant issued no other balance."
-          foot={
-            siblings.some(({ status }) => status !== "revoked") && (
-              <p>
-                <LinkButton text="Revoke the whole grant" to="users/revoke-grant" fields={ofUser} />
-              </p>
-            )
-          }
-        />
-      </Card>
-      <Card title="Administrative actions">
-        <AuditTable label="AuditTable" entries={named} empty="No actions by the dashboard or the administration API." />
-      </Card>
+      {siblings.length > 0 && (
+        <Card title="Other balances of this grant">
+          <RowsTable
+            label="Other balances of this grant"
+            columns={[balanceColumn, remainingColumn("Remaining"), tagColumn("status", "Status")]}
+            rows={siblings}
+            empty=""
+            foot={
+              siblings.some(({ status }) => status !== "revoked") && (
+                <p>
+                  <LinkButton text="Revoke the whole grant" to="users/revoke-grant" fields={ofUser} />
+                </p>
+              )
+            }
+          />
+        </Card>
+      )}
+      {named.length > 0 && (
+        <Card title="Administrative actions">
+          <AuditTable label="Administrative actions" entries={named} empty="" />
+        </Card>
+      )}
     </>,
   );
 }

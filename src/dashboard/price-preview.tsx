@@ -37,7 +37,8 @@ export const Preview = ({ preview: { events, isTruncated, units, models, unprice
     {units.map((change) => (
       <p>
         This list would have charged <strong>{changeText(change)}</strong>:{" "}
-        <UnitAmount of={change.after} unit={change.unit} /> instead of {amountText(change.before)}.
+        <UnitAmount of={change.after} unit={change.unit} />
+        {change.after !== change.before && ` instead of ${amountText(change.before)}`}.
       </p>
     ))}
     {events === 0 && <p class="empty">No event of these days has meters and a price in this list.</p>}
