@@ -20,22 +20,22 @@ import { type Form, type PageContext, parseForm, textField } from "./form.ts";
 import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
 import { amountText, queryString, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
-import { Table } from "./table.tsx";
+import { numberHead, Table } from "./table.tsx";
 import { QuantityList } from "./unit-amount.tsx";
 
 const reasons = () => erasureReason.unwrap().options.map((reason) => [reason, reason.replaceAll("_", " ")] as const);
 
-/** Shows the numbers of rows: first the deleted ones, then those that the books keep. */
+const rowsOf = (counts: Readonly<Record<string, number | undefined>>, result: string) =>
+  Object.entries(counts).flatMap(([name, rows = 0]) => (rows === 0 ? [] : [[name, amountText(rows), result]]));
+
+/** Shows the numbers of rows where there are some: first the deleted ones, then those that the books keep. */
 const CountsTable = ({ counts: { erased, pseudonymised, revoked } }: { counts: ErasureCounts }) => (
   <>
     <Table
       label="Rows"
-      head={["Data", "Rows", "Result"]}
-      empty=""
-      rows={[
-        ...Object.entries(erased).map(([name, rows]) => [name, amountText(rows ?? 0), "Deleted"]),
-        ...Object.entries(pseudonymised).map(([name, rows]) => [name, amountText(rows), "Kept, pseudonymised"]),
-      ]}
+      head={["Data", numberHead("Rows"), "Result"]}
+      empty="No rows."
+      rows={[...rowsOf(erased, "Deleted"), ...rowsOf(pseudonymised, "Kept, pseudonymised")]}
     />
     <p>
       Credits revoked: <QuantityList of={revoked} none="none" />.

@@ -93,11 +93,6 @@ const figure = <Row,>({ read, hasUnits = false, ...own }: FigureDeclaration<Row>
         </Empty>
       ),
     words: ["First page", "Next page"],
-    below: () => (
-      <p>
-        <AppLink to="overview">Back to the overview</AppLink>
-      </p>
-    ),
   });
 
 const ABOUT_ENTRIES = `Entries by user. The entries are exact. Users are found by their activity, which is approximate, so some

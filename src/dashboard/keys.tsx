@@ -4,7 +4,7 @@ import { nameActors } from "../catalog/admin-keys.ts";
 import { readEndUserAuth, readEndUserSecret, setEndUserAuth, type TokenTest, testUserToken } from "../catalog/apps.ts";
 import { type CreateKeyOutput, createKey, type KeyOutput, listKeys, readKeyOfApp, revokeKey } from "../catalog/keys.ts";
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
-import type { PurserError } from "../errors.ts";
+import { invalid, type PurserError } from "../errors.ts";
 import { LinkButton } from "./app-link.tsx";
 import { codeColumn, fieldColumn, realTimeColumn, textColumn } from "./columns.tsx";
 import { Facts, Id, SecretCard, Tag } from "./components.tsx";
@@ -116,9 +116,19 @@ const KIND_CHOICES = [
 const databaseOf = ({ var: { ctx, root } }: PageContext) =>
   root.databases.find(({ index }) => index === ctx.environment.database)?.name ?? "DB";
 
+/** Throws if verification stays off although the form says how to verify. */
+async function assertNothingIgnored({ var: { form, root, appId, mode } }: PageContext) {
+  const { setting } = await readEndUserAuth(root, appId, mode);
+  const typed = ["secret", "url"].find((name) => textField(form, name) !== undefined);
+  if (setting === null && typed !== undefined) {
+    throw invalid(`setting.${typed}`, "is given, and would be ignored: choose how tokens are verified, or clear it");
+  }
+}
+
 /** Returns the setting of the form. An empty secret field keeps the stored secret. */
 async function readSetting(c: PageContext) {
   const { form, root, appId, mode } = c.var;
+  if (form.type === "none") await assertNothingIgnored(c);
   const keeps = form.type === "hs256" && (form.secret ?? "") === "";
   const stored = keeps ? await readEndUserSecret(root, appId, mode) : null;
   return parseForm(setEndUserAuthInput, {

@@ -1,6 +1,5 @@
 import { useContext } from "hono/jsx";
 import { type RejectionKind, type RejectionReason, readRejections } from "../db/rejections.ts";
-import { AppLink } from "./app-link.tsx";
 import { codeColumn, customColumn, fieldColumn, numberColumn, realTimeColumn, textColumn } from "./columns.tsx";
 import type { Form } from "./form.ts";
 import { amountText, quantitiesText } from "./format.tsx";
@@ -113,11 +112,6 @@ const rejectionsList: Resource<ListedRejection> = {
   ],
   read: (c, form) => async () => ({ rows: await readRejections(c.var.ctx, shownKind(form)), nextCursor: null }),
   empty: "Nothing was rejected in the last 30 days.",
-  below: () => (
-    <p>
-      <AppLink to="overview">Back to the overview</AppLink>
-    </p>
-  ),
 };
 
 export const rejectionsRoutes = listRoutes(rejectionsList);

@@ -252,6 +252,21 @@ it("an end-user setting keeps its secret if only other fields change", async () 
   expect((await send("end-user-auth", { type: "jwks", url: "nonsense" })).status).toBe(400);
 });
 
+it("an end-user setting that stays off is rejected if the form says how to verify tokens", async () => {
+  const { read, send } = await world();
+  const off = { type: "none", secret: "", url: "", issuer: "", audience: "" };
+  expect((await send("end-user-auth", off)).status).toBe(303);
+  for (const typed of [{ secret: END_USER_SECRET }, { url: "https://keys.example.com/jwks" }]) {
+    const rejected = await send("end-user-auth", { ...off, ...typed });
+    expect([rejected.status, (await rejected.text()).includes("field-error")]).toEqual([400, true]);
+  }
+  // A stored setting fills the form, and is switched off as it is.
+  const keys = { ...off, type: "jwks", url: "https://keys.example.com/jwks", issuer: "i", audience: "desk" };
+  expect((await send("end-user-auth", keys)).status).toBe(303);
+  expect((await send("end-user-auth", { ...keys, type: "none" })).status).toBe(303);
+  expect((await read("keys")).text).toContain("Not set: publishable keys cannot read anything.");
+});
+
 it("the page of keys warns of a JWKS setting without an audience, and of no other setting", async () => {
   const { read, send } = await world();
   const warned = async () => (await read("keys")).text.includes("No audience is set");
