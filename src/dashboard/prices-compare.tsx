@@ -11,7 +11,7 @@ import { Preview } from "./price-preview.tsx";
 
 const COMPARED_MAX = 500;
 /** Stands for the empty list before the first version. */
-const NO_VERSION = 0;
+const BEFORE_FIRST = 0;
 const asVersion = (text: string | undefined): number | undefined =>
   text !== undefined && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
 
@@ -21,9 +21,9 @@ async function comparePage(c: PageContext) {
   const { versions } = await listPriceLists(c.var.root, appId, { mode, limit: COMPARED_MAX });
   const query = c.req.query();
   const to = asVersion(query.to) ?? versions[0]?.version;
-  const from = asVersion(query.from) ?? versions.find(({ version }) => version < (to ?? 0))?.version ?? NO_VERSION;
-  const read = (version = NO_VERSION) =>
-    version === NO_VERSION ? null : readPriceList(c.var.root, appId, mode, version);
+  const from = asVersion(query.from) ?? versions.find(({ version }) => version < (to ?? 0))?.version ?? BEFORE_FIRST;
+  const read = (version = BEFORE_FIRST) =>
+    version === BEFORE_FIRST ? null : readPriceList(c.var.root, appId, mode, version);
   const [before, after] = await Promise.all([read(from), read(to)]);
   const preview = after === null ? null : await previewList(c.var.ctx, after.rules);
   const options = versions.map(
@@ -38,7 +38,7 @@ async function comparePage(c: PageContext) {
           label="Version before"
           name="from"
           value={`${from}`}
-          options={[[`${NO_VERSION}`, "no list"], ...options]}
+          options={[[`${BEFORE_FIRST}`, "no list"], ...options]}
         />
         <Choice label="Version after" name="to" value={`${to ?? ""}`} options={options} />
       </FormCard>

@@ -103,8 +103,8 @@ export const RunsOut = ({ forecasts, users }: RunsOutProps) => {
         <p class="soft">
           {out > 0 && `${amountText(out)} ${out === 1 ? "user has" : "users have"} nothing left of a unit. `}
           {soon > 0 && `${amountText(soon)} ${soon === 1 ? "user runs" : "users run"} out by tomorrow. `}
-          If debits go on as in the last {FORECAST_DAYS} days, and as balances expire. Of the {CREDITS_READ_MAX} users
-          with the most events, where it can be told.
+          This assumes debits as in the last {FORECAST_DAYS} days, and includes expiries. It covers the{" "}
+          {CREDITS_READ_MAX} users with the most events, where it can be told.
         </p>
       </div>
       <Table

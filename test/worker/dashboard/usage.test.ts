@@ -47,7 +47,9 @@ it("the page of usage shows it by day, model and event, the largest users compar
   expect(tableRows(text, "By model").sort()).toEqual(["big 2 1,000", "none 1 50"]);
   expect(tableRows(text, "By event")).toEqual(["chat 3 1,050"]);
   expect(tableRows(text, "By day and model")).toEqual(["2026-01-15 big 2 1,000", "2026-01-15 none 1 50"]);
-  expect(text.replaceAll(/\s+/g, " ")).toContain("1 user runs out by tomorrow. If debits go on");
+  expect(text.replaceAll(/\s+/g, " ")).toContain(
+    "1 user runs out by tomorrow. This assumes debits as in the last 30 days",
+  );
   expect(text).not.toContain("nothing left of a unit");
   expect(text).not.toContain("there is more usage");
   expect(text).toContain("tokens by day: 1.1K");
