@@ -8,6 +8,7 @@ import { type Counter, counterKey } from "../ledger/counters.ts";
 import { replay, writeAll } from "../ledger/decision.ts";
 import { memberOfUsage, memberOfWrite } from "../ledger/payer-members.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
+import { returnedHolds } from "../ledger/settle.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { parseLimits, returnedMinor, type UsageLimit } from "./count-usage.ts";
 import { readAmount, unknownLimit } from "./limits.ts";
@@ -104,7 +105,7 @@ async function changeOverride(
       const before = account.counters?.get(counterKey(limitId, memberId)) ?? {
         ...{ limitId, memberId, endMs: 0, usedMinor: 0 as Minor, hasOverride: 0 as const, overrideMinor: null },
       };
-      const returned = returnedMinor(account.due, before);
+      const returned = returnedMinor(returnedHolds(account.settled), before);
       const after = { ...before, ...override, usedMinor: Math.max(0, before.usedMinor - returned) as Minor };
       const answer = {
         ...presentUserLimit(limit, after, account.nowMs),

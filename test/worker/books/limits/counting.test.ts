@@ -265,6 +265,18 @@ it("a user's override takes effect at once, and null removes the limit for the u
   expect(await used()).toEqual([108]);
 });
 
+it("a user's override is answered with the usage of due holds that are charged, and without that of those that are returned", async () => {
+  const { clock, holdOk, used, callOk, limitIds } = await limitsWorld({ limits: [{}, {}] });
+  await holdOk(4, { onExpiry: "charge" });
+  await holdOk(2);
+  clock.advance(61_000);
+  const body = { userId: "u", amount: 9 };
+  const answers = [];
+  for (const limitId of limitIds) answers.push(await callOk("PUT", `/usage/limits/${limitId}/amount`, body));
+  expect(answers).toMatchObject([{ used: 4 }, { used: 4 }]);
+  expect(await used()).toEqual([4, 4]);
+});
+
 it("a user's override makes an account for an unknown user when it is set, but not when it is removed", async () => {
   const { app, callOk, limitIds } = await limitsWorld();
   const path = `/usage/limits/${limitIds[0]}/amount`;
