@@ -122,7 +122,7 @@ const syncPrices = query((value: ValueOf<PriceListsKey>) => {
   return drizzle
     .update(environments)
     .set({ settingsSnapshot: sql`json_set(${before}, '$.prices', ${counts})` })
-    .where(eq(environments.id, value("environmentId")));
+    .where(and(eq(environments.id, value("environmentId")), hasRow(priceLists, ofPriceLists(value))));
 });
 
 const auditPricesSet = insertAuditEntry();

@@ -56,6 +56,12 @@ it("a price list is made in whole versions, which are listed newest first and ne
   expect(await stored()).toEqual({ lists: 2, acts: 2, settingsSnapshot: '{"made":2,"deleted":0}' });
 });
 
+it("a version that does not exist cannot be deleted, and that writes nothing", async () => {
+  const { remove, stored } = await pricesWorld();
+  expectError(await remove(1), "not_found", "version");
+  expect(await stored()).toEqual({ lists: 0, acts: 0, settingsSnapshot: null });
+});
+
 it("a price list is answered as the newest version if it says the same, whatever the order of its fields", async () => {
   const { clock, set, stored, in: at } = await pricesWorld();
   const rules = [{ unit: "cents", event: "a", per: { output: 1, input: { amount: 1, units: 2 } } }];
