@@ -1,6 +1,7 @@
 import { openSecret } from "../auth/secrets.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
+import { DISABLE_AFTER_MS } from "./endpoint.ts";
 import type { LeasedDelivery } from "./lease.ts";
 import { LEASE_MS, messageText } from "./outbox.ts";
 import type { AttemptOutcome } from "./record-outcomes.ts";
@@ -9,8 +10,6 @@ import type { AttemptOutcome } from "./record-outcomes.ts";
 export const ATTEMPT_MS_MAX = 10_000;
 /** A failed first attempt is repeated in the same invocation if the second is due within this time. */
 const SOON_MS = 6_000;
-/** An endpoint that has failed for this long, or responds with 410, is disabled. */
-const DISABLE_AFTER_MS = 5 * DAY_MS;
 const GONE = 410;
 
 /** The response of an endpoint, or why there was none. */
@@ -33,15 +32,14 @@ export async function attemptDelivery(
     environmentId: delivery.environmentId,
     messageId: delivery.id,
     leaseMs: delivery.dueAtMs,
+    endMs,
   };
   const answer = "answer" in result ? { answer: result.answer } : {};
   const attempt = { at: new Date(startMs).toISOString(), durationMs: endMs - startMs, ...response, ...answer };
-  const failingSinceMs = delivery.failingSinceMs ?? endMs;
   if (response.status !== null && response.status >= 200 && response.status < 300) {
-    const changes = delivery.failingSinceMs === null ? {} : { failingSinceMs: null };
     return {
       ...base,
-      ...changes,
+      health: "delivered",
       attempt,
       tries: delivery.tries + 1,
       status: "delivered",
@@ -53,14 +51,16 @@ export async function attemptDelivery(
   const delay = nextDelayMs(tries, "error" in result ? 0 : result.retryAfterMs, ctx.newId(""));
   // If the deployment cannot read the secret, the endpoint is not at fault, and a quick retry does not help.
   const isOurFault = response.error === "secrets_unavailable";
-  const disablesEndpoint = !isOurFault && (response.status === GONE || failingSinceMs <= endMs - DISABLE_AFTER_MS);
+  const isGone = response.status === GONE;
+  const failedForDays = (delivery.failingSinceMs ?? endMs) <= endMs - DISABLE_AFTER_MS;
+  const disablesEndpoint = !isOurFault && (isGone || failedForDays);
   const nextMs = endMs + (delay ?? 0);
   const mayFollow = response.error !== "timeout" && !disablesEndpoint && !isOurFault;
   const isSoon = tries === 1 && delay !== null && delay <= SOON_MS && mayFollow && nextMs <= untilMs;
   const dueMs = isSoon ? nextMs + LEASE_MS : nextMs;
   return {
     ...base,
-    ...(delivery.failingSinceMs === null && !isOurFault ? { failingSinceMs } : {}),
+    health: isOurFault ? null : isGone ? "gone" : "failed",
     ...(disablesEndpoint ? { disablesEndpoint } : {}),
     attempt,
     tries,

@@ -21,7 +21,7 @@ import { clockOf } from "../db/settings-snapshot.ts";
 import { all, type Db, type StatementRow } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
-import { iso } from "../lib/time.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
 import type { AdminCtx, Environment, Mode, SystemCtx } from "../runtime.ts";
 
 export interface WebhookOutput {
@@ -133,6 +133,9 @@ export const syncEndpoints = query((value: ValueOf<{ ids: string }>) => {
   return sql`UPDATE ${environments} SET ${assignments(environments, { settingsSnapshot })}
     WHERE ${environments.id} IN (SELECT value FROM json_each(${value("ids")}))`;
 });
+
+/** An endpoint that has failed for this long, or responds with 410, is disabled (H4). */
+export const DISABLE_AFTER_MS = 5 * DAY_MS;
 
 const DELIVERIES_A_STEP = 1_000;
 /** The most steps in a request. The cron makes the remaining ones. */

@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm";
 import { assignments, query, type ValueOf } from "../db/query.ts";
 import { webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
 import { batch, type Db } from "../db/sql.ts";
-import { failPending, syncEndpoints } from "./endpoint.ts";
+import { DISABLE_AFTER_MS, failPending, syncEndpoints } from "./endpoint.ts";
 import type { DeliveryKey } from "./lease.ts";
 
 /** The result of an attempt, and the changes that follow from it. */
@@ -24,9 +24,10 @@ export interface AttemptOutcome {
   readonly status: "pending" | "delivered" | "failed";
   readonly nextMs: number;
   readonly dueMs: number;
-  /** Since when the endpoint fails. Absent when that does not change. */
-  readonly failingSinceMs?: number | null;
-  /** Whether to disable the endpoint. */
+  readonly endMs: number;
+  /** How the endpoint took it. Null if the deployment was at fault. */
+  readonly health: "delivered" | "failed" | "gone" | null;
+  /** Whether to disable the endpoint, unless an attempt has succeeded since the delivery was leased. */
   readonly disablesEndpoint?: boolean;
   /** The delivery, if this invocation makes its second attempt. */
   readonly again?: Required<DeliveryKey> | undefined;
@@ -56,17 +57,20 @@ const updateDeliveries = query((value: ValueOf<{ outcomes: string }>) => {
       AND (${dueAtMs} = ${outcomeField("leaseMs")} OR ${outcomeField("status")} = 'delivered')`;
 });
 
+/** The stored row decides whether an endpoint has failed for days: another attempt may have succeeded since the lease. */
 const updateEndpoints = query((value: ValueOf<{ outcomes: string }>) => {
   const { id, failingSinceMs, isEnabled, offFromMs, offUntilMs } = webhookEndpoints;
-  const goesOff = sql`${outcomeField("disablesEndpoint")} AND ${isEnabled}`;
+  const [health, endMs] = [outcomeField("health"), outcomeField("endMs")];
+  const goesOff = sql`${isEnabled} AND (${health} = 'gone' OR ${health} = 'failed' AND ${failingSinceMs} <= ${endMs} - ${DISABLE_AFTER_MS})`;
   const changed = {
-    failingSinceMs: sql`iif(json_type(o.value, '$.failingSinceMs') IS NULL, ${failingSinceMs}, ${outcomeField("failingSinceMs")})`,
-    isEnabled: sql`iif(${outcomeField("disablesEndpoint")}, 0, ${isEnabled})`,
-    offFromMs: sql`iif(${goesOff}, ${outcomeField("nextMs")}, ${offFromMs})`,
+    failingSinceMs: sql`iif(${health} = 'delivered', NULL, coalesce(${failingSinceMs}, ${endMs}))`,
+    isEnabled: sql`iif(${goesOff}, 0, ${isEnabled})`,
+    offFromMs: sql`iif(${goesOff}, ${endMs}, ${offFromMs})`,
     offUntilMs: sql`iif(${goesOff}, NULL, ${offUntilMs})`,
   };
   return sql`UPDATE ${webhookEndpoints} SET ${assignments(webhookEndpoints, changed)}
-    FROM json_each(${value("outcomes")}) AS o WHERE ${id} = ${outcomeField("endpointId")}`;
+    FROM json_each(${value("outcomes")}) AS o WHERE ${id} = ${outcomeField("endpointId")}
+      AND ((${health} = 'failed') = (${failingSinceMs} IS NULL) OR ${outcomeField("disablesEndpoint")})`;
 });
 
 /** Returns a function that records outcomes. Outcomes that arrive while a write runs are written together afterwards. */
@@ -94,13 +98,13 @@ export function openRecorder(): (db: Db, outcome: AttemptOutcome) => Promise<voi
 /** Records attempts, and disables endpoints that respond 410 or have failed for days. */
 async function recordOutcomes(db: Db, outcomes: readonly AttemptOutcome[]): Promise<void> {
   const disabling = outcomes.filter(({ disablesEndpoint }) => disablesEndpoint === true);
-  // One outcome changes each endpoint: an outcome that disables it, otherwise a successful one, otherwise the first.
+  // One outcome changes each endpoint: one that says it is gone, otherwise a successful one, otherwise the first.
   const changes = new Map<string, AttemptOutcome>();
   for (const outcome of outcomes) {
-    if (outcome.failingSinceMs === undefined && outcome.disablesEndpoint !== true) continue;
-    const before = changes.get(outcome.endpointId);
-    if (before === undefined || outcome.disablesEndpoint === true || outcome.status === "delivered")
-      changes.set(outcome.endpointId, outcome);
+    const { endpointId, health } = outcome;
+    const before = changes.get(endpointId)?.health;
+    if (health === null || before === "gone" || (before !== undefined && health === "failed")) continue;
+    changes.set(endpointId, outcome);
   }
   await batch(db, [
     updateDeliveries({ outcomes: JSON.stringify(outcomes) }),

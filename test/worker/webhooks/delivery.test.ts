@@ -260,6 +260,34 @@ it("a message disables its endpoint if no message was delivered for five days, a
   expect(await attempt(500)).toBe(false);
 });
 
+it("a message does not disable its endpoint if another of the same run was delivered, and the five days start again", async () => {
+  let statuses: number[] = [];
+  const { clock, grant, settled, create, admin, cron, received } = await grantingWorld(() => statuses.shift() ?? 500);
+  const { webhookId } = await create();
+  const isEnabled = async () => (await admin("GET", "/webhooks?mode=live")).body.webhooks[0].isEnabled;
+  await grant();
+  await settled();
+  clock.advance(4.9 * DAY_MS);
+  for (let count = 0; count < 3; count++) await grant();
+  await settled();
+  clock.advance(0.2 * DAY_MS);
+  statuses = [200];
+  const before = received.length;
+  await cron();
+  expect(received.length).toBeGreaterThan(before + 1);
+  expect(await isEnabled()).toBe(true);
+  clock.advance(4.9 * DAY_MS);
+  await grant();
+  await settled();
+  expect(await isEnabled()).toBe(true);
+  clock.advance(0.2 * DAY_MS);
+  await grant();
+  await settled();
+  expect(await isEnabled()).toBe(false);
+  const offFrom = "SELECT off_from_ms FROM webhook_endpoints WHERE id = ?";
+  expect(await env.DB.prepare(offFrom).bind(webhookId).first("off_from_ms")).toBe(clock.ms);
+});
+
 it("a message is not sent without SETTINGS_SECRET, records that as an attempt, and is sent once there is one", async () => {
   let status = 500;
   const { grant, settled, create, deliveries, cron, received, root, clock } = await grantingWorld(() => status);
