@@ -199,3 +199,15 @@ export function assignments<Table extends SQLiteTable>(
     sql`, `,
   );
 }
+
+/** SQL: the values of columns after a change. `change` is JSON with the columns that change. */
+export function changedColumns<Name extends string>(
+  change: Placeholder,
+  columns: Readonly<Record<Name, SQLiteColumn>>,
+): Record<Name, SQL> {
+  const changed = Object.entries<SQLiteColumn>(columns).map(([name, column]) => [
+    name,
+    sql`iif(json_type(${change}, ${`$.${name}`}) IS NULL, ${column}, ${change} ->> ${name})`,
+  ]);
+  return Object.fromEntries(changed) as Record<Name, SQL>;
+}

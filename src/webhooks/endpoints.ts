@@ -1,8 +1,17 @@
 import { and, eq, ne, not, or, sql } from "drizzle-orm";
-import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { requireEnvironment } from "../catalog/apps.ts";
 import { type AuditEntryKey, auditEntryIsLatest, insertAuditEntry, newAuditEntry } from "../catalog/audit.ts";
-import { asInteger, assignments, computed, drizzle, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import {
+  asInteger,
+  assignments,
+  changedColumns,
+  computed,
+  drizzle,
+  hasRow,
+  insertFrom,
+  query,
+  type ValueOf,
+} from "../db/query.ts";
 import { environments, webhookEndpoints } from "../db/schema.ts";
 import { timesOf } from "../db/settings-snapshot.ts";
 import { all, batch } from "../db/sql.ts";
@@ -115,27 +124,22 @@ export async function createWebhook(
 
 type EndpointChange = { webhookId: string; change: string };
 
-/** SQL: a column's value after a change. The change is JSON with the fields of the request. */
-const changedValue = (value: ValueOf<EndpointChange>, field: string, column: SQLiteColumn) =>
-  sql`iif(json_type(${value("change")}, ${`$.${field}`}) IS NULL, ${column}, ${value("change")} ->> ${field})`;
-
 const { url, types, wantsExports, description, isEnabled, offFromMs, offUntilMs } = webhookEndpoints;
 const CHANGEABLE = { url, types, wantsExports, description, isEnabled };
 
 const ofEndpoint = (value: ValueOf<{ webhookId: string }>) => eq(webhookEndpoints.id, value("webhookId"));
-const differs = (value: ValueOf<EndpointChange>) =>
-  or(
-    ...Object.entries(CHANGEABLE).map(([field, column]) => sql`${column} IS NOT ${changedValue(value, field, column)}`),
-  );
+const differs = (value: ValueOf<EndpointChange>) => {
+  const changed = changedColumns(value("change"), CHANGEABLE);
+  const names = Object.keys(CHANGEABLE) as (keyof typeof CHANGEABLE)[];
+  return or(...names.map((name) => sql`${CHANGEABLE[name]} IS NOT ${changed[name]}`));
+};
 
 const auditChanged = insertAuditEntry<EndpointChange>((value) =>
   hasRow(webhookEndpoints, and(ofEndpoint(value), differs(value))),
 );
 const updateEndpoint = query((value: ValueOf<EndpointChange & AuditEntryKey & { atMs: number }>) => {
-  const changed = Object.fromEntries(
-    Object.entries(CHANGEABLE).map(([field, column]) => [field, changedValue(value, field, column)]),
-  );
-  const isOn = changedValue(value, "isEnabled", isEnabled);
+  const changed = changedColumns(value("change"), CHANGEABLE);
+  const isOn = changed.isEnabled;
   const [goesOff, goesOn] = [sql`${isEnabled} AND NOT ${isOn}`, sql`NOT ${isEnabled} AND ${isOn}`];
   const off = {
     offFromMs: sql`iif(${goesOff}, ${asInteger(value("atMs"))}, ${offFromMs})`,

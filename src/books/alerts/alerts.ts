@@ -112,7 +112,7 @@ const insertAlert = query((value: ValueOf<AlertKey & NewAlert>) =>
     sql`WHERE ${mayCreateAlert(value)}`,
   ),
 );
-const selectCreatedAlert = query((value: ValueOf<AlertKey>) =>
+export const selectAlert = query((value: ValueOf<AlertKey>) =>
   drizzle.select(fields(alerts)).from(alerts).where(ofAlertKey(value)),
 );
 
@@ -136,7 +136,7 @@ export async function createAlert(
   const [, , [row]] = await batch(admin.db, [
     auditAlertCreated({ ...auditEntry, ...key }),
     insertAlert({ ...key, name, unit, event, amount, percent, nowMs: timesOf(environment.clock, admin).now() }),
-    selectCreatedAlert(key),
+    selectAlert(key),
   ]);
   if (row !== undefined) {
     if (below.percent !== undefined && below.percent < 1) warn(admin, "percent_below_one");
@@ -162,7 +162,7 @@ export async function listAlerts(root: SystemCtx, appId: string, mode: Mode): Pr
   return { alerts: rows.map((row) => presentAlert(row, mode)) };
 }
 
-const selectAlert = query((value: ValueOf<{ appId: string; alertId: string }>) =>
+const selectOwnAlert = query((value: ValueOf<{ appId: string; alertId: string }>) =>
   drizzle
     .select({ ...fields(alerts), ...fields(environments, "mode") })
     .from(environments)
@@ -181,11 +181,14 @@ export type AlertOfApp = AlertRow & { readonly appId: string; readonly mode: Mod
 
 /** Returns an application's alert. Throws `not_found`. */
 export async function requireAlert(root: SystemCtx, appId: string, alertId: string): Promise<AlertOfApp> {
-  const [row] = await all(root.db, selectAlert({ appId, alertId }));
+  const [row] = await all(root.db, selectOwnAlert({ appId, alertId }));
   if (row !== undefined) return { ...row, appId };
   await requireApp(root, appId);
-  throw new PurserError("not_found", "The application has no such alert.", { param: "alertId" });
+  throw unknownAlert();
 }
+
+export const unknownAlert = () =>
+  new PurserError("not_found", "The application has no such alert.", { param: "alertId" });
 
 const selectAlertUsers = query((value: ValueOf<AlertKey & { afterId: number; limit: number }>) =>
   drizzle

@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
-import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
+import { changedColumns, computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { alertStates, alerts, type Minor } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalid, temporarilyUnavailable } from "../../errors.ts";
@@ -11,11 +11,12 @@ import {
   type AlertKey,
   type AlertOfApp,
   type AlertOutput,
-  type AlertRow,
   type Below,
   ofAlertKey,
   percentThousandths,
   presentAlert,
+  selectAlert,
+  unknownAlert,
 } from "./alerts.ts";
 
 /** Returns the amount in minor units of the unit. Throws `invalid_request`. */
@@ -59,17 +60,17 @@ async function deleteMostStates(admin: AdminCtx, key: AlertKey): Promise<void> {
   throw temporarilyUnavailable("The alert has fired for very many users. Call again to continue.");
 }
 
-type AlertChange = Pick<AlertRow, "name" | "event" | "amountMinor" | "percentThousandths">;
 const auditAlertChanged = insertAuditEntry<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
-const updateAlert = query((value: ValueOf<AlertKey & AlertChange>) =>
+const ALERT_COLUMNS = {
+  name: alerts.name,
+  event: alerts.event,
+  amountMinor: alerts.amountMinor,
+  percentThousandths: alerts.percentThousandths,
+};
+const updateAlert = query((value: ValueOf<AlertKey & { change: string }>) =>
   drizzle
     .update(alerts)
-    .set({
-      name: value("name", alerts.name),
-      event: value("event", alerts.event),
-      amountMinor: value("amountMinor", alerts.amountMinor),
-      percentThousandths: value("percentThousandths", alerts.percentThousandths),
-    })
+    .set(changedColumns(value("change"), ALERT_COLUMNS))
     .where(ofAlertKey(value)),
 );
 
@@ -85,15 +86,15 @@ export async function changeAlert(
 ): Promise<AlertOutput> {
   const { id: alertId, environmentId, unit } = row;
   if (below?.percent !== undefined && below.percent < 1) warn(admin, "percent_below_one");
-  const next = {
-    ...row,
-    name: name ?? row.name,
-    event: event === undefined ? row.event : event,
+  const change = {
+    ...(name === undefined ? {} : { name }),
+    ...(event === undefined ? {} : { event }),
     ...(below?.amount === undefined ? {} : { amountMinor: requireMinor(unit, below.amount), percentThousandths: null }),
     ...(below?.percent === undefined
       ? {}
       : { amountMinor: null, percentThousandths: percentThousandths(below.percent) }),
   };
+  const next = { ...row, ...change };
   const changed = [
     ...(next.name === row.name ? [] : ["name"]),
     ...(next.event === row.event ? [] : ["event"]),
@@ -108,14 +109,14 @@ export async function changeAlert(
     details: { mode, changed },
   });
   await deleteMostStates(admin, key);
-  const { amountMinor, percentThousandths: percent } = next;
-  const values = { name: next.name, event: next.event, amountMinor, percentThousandths: percent };
-  await batch(admin.db, [
+  const [, , , [after]] = await batch(admin.db, [
     auditAlertChanged({ ...auditEntry, ...key }),
     deleteStates(key),
-    updateAlert({ ...key, ...values }),
+    updateAlert({ ...key, change: JSON.stringify(change) }),
+    selectAlert(key),
   ]);
-  return presentAlert(next, mode);
+  if (after === undefined) throw unknownAlert();
+  return presentAlert(after, mode);
 }
 
 const auditAlertDeleted = insertAuditEntry<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));

@@ -1,7 +1,7 @@
 import { and, eq, sql } from "drizzle-orm";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { nameKey } from "../../catalog/pack.ts";
-import { computed, drizzle, hasRow, query, type ValueOf } from "../../db/query.ts";
+import { changedColumns, computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { usageCounters, usageLimits } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalid, temporarilyUnavailable } from "../../errors.ts";
@@ -9,7 +9,6 @@ import type { AdminCtx } from "../../runtime.ts";
 import {
   type LimitKey,
   type LimitOfApp,
-  type LimitRow,
   nameTaken,
   ofLimitKey,
   presentLimit,
@@ -26,15 +25,15 @@ export interface ChangeLimitInput {
 
 const isStatusOfLimit = (value: ValueOf<LimitKey>) => and(ofLimitKey(value), eq(usageLimits.isDeleted, false));
 const auditLimitChanged = insertAuditEntry<LimitKey>((value) => hasRow(usageLimits, isStatusOfLimit(value)));
-const updateLimit = query((value: ValueOf<LimitKey & Pick<LimitRow, "name" | "nameKey" | "amountMinor">>) =>
+const LIMIT_COLUMNS = { name: usageLimits.name, nameKey: usageLimits.nameKey, amountMinor: usageLimits.amountMinor };
+const updateLimit = query((value: ValueOf<LimitKey & { change: string }>) =>
   drizzle
     .update(usageLimits)
-    .set({
-      name: value("name", usageLimits.name),
-      nameKey: value("nameKey", usageLimits.nameKey),
-      amountMinor: value("amountMinor", usageLimits.amountMinor),
-    })
+    .set(changedColumns(value("change"), LIMIT_COLUMNS))
     .where(isStatusOfLimit(value)),
+);
+const selectStatus = query((value: ValueOf<LimitKey>) =>
+  drizzle.select(fields(usageLimits)).from(usageLimits).where(isStatusOfLimit(value)),
 );
 
 /** Changes the given fields of a usage limit. A new amount applies to the usage so far (Q1). Throws `not_found` and `invalid_request`. */
@@ -47,7 +46,11 @@ export async function changeLimit(
   if (row.isDeleted) throw unknownLimit();
   const newAmount = amount === undefined ? { minor: row.amountMinor } : readAmount(row.unit, amount);
   if ("rejection" in newAmount) throw invalid("amount", newAmount.rejection);
-  const next = { ...row, name: name ?? row.name, amountMinor: newAmount.minor };
+  const change = {
+    ...(name === undefined ? {} : { name, nameKey: nameKey(name) }),
+    ...(amount === undefined ? {} : { amountMinor: newAmount.minor }),
+  };
+  const next = { ...row, ...change };
   const changed = [
     ...(next.name === row.name ? [] : ["name"]),
     ...(next.amountMinor === row.amountMinor ? [] : ["amount"]),
@@ -60,32 +63,35 @@ export async function changeLimit(
     target: limitId,
     details: { mode, changed },
   });
-  await batch(admin.db, [
+  const [, , , [after]] = await batch(admin.db, [
     auditLimitChanged({ ...auditEntry, ...key }),
-    updateLimit({ ...key, name: next.name, nameKey: nameKey(next.name), amountMinor: next.amountMinor }),
+    updateLimit({ ...key, change: JSON.stringify(change) }),
     syncLimits({ environmentId: row.environmentId }),
+    selectStatus(key),
   ]).catch((error: unknown) => {
     throw nameTaken(error);
   });
-  return presentLimit(next, mode);
+  if (after === undefined) throw unknownLimit();
+  return presentLimit(after, mode);
 }
 
 const COUNTERS_A_STEP = 10_000;
-const MINOR_MAX = 100;
+const COUNTER_STEPS_MAX = 100;
 
 const markDeleted = query((value: ValueOf<LimitKey>) =>
   drizzle.update(usageLimits).set({ isDeleted: true }).where(isStatusOfLimit(value)),
 );
 /** Deletes some counters of a deleted limit. They no longer change, because a write with the old limits fails on its settings snapshot. */
 const deleteCounters = query((value: ValueOf<LimitKey>) => {
-  const { environmentId, limitId, accountId } = usageCounters;
-  const step = sql`SELECT ${accountId} FROM ${usageCounters}
-    WHERE ${environmentId} = ${value("environmentId")} AND ${limitId} = ${value("limitId")} LIMIT ${COUNTERS_A_STEP}`;
+  const { environmentId, limitId, accountId, memberNumber } = usageCounters;
+  const step = drizzle
+    .select(fields(usageCounters, "environmentId", "limitId", "accountId", "memberNumber"))
+    .from(usageCounters)
+    .where(and(eq(environmentId, value("environmentId")), eq(limitId, value("limitId"))))
+    .limit(COUNTERS_A_STEP);
   return drizzle
     .delete(usageCounters)
-    .where(
-      and(eq(environmentId, value("environmentId")), eq(limitId, value("limitId")), sql`${accountId} IN (${step})`),
-    )
+    .where(sql`(${environmentId}, ${limitId}, ${accountId}, ${memberNumber}) IN ${step}`)
     .returning(computed({ isDeleted: sql<1>`1` }));
 });
 const deleteRow = query((value: ValueOf<LimitKey>) => drizzle.delete(usageLimits).where(ofLimitKey(value)));
@@ -104,7 +110,8 @@ export async function deleteLimit(admin: AdminCtx, { mode, appId, ...row }: Limi
     syncLimits({ environmentId }),
   ]);
   for (let step = 0; ; step++) {
-    if (step === MINOR_MAX) throw temporarilyUnavailable("The limit has very many counters. Call again to continue.");
+    if (step === COUNTER_STEPS_MAX)
+      throw temporarilyUnavailable("The limit has very many counters. Call again to continue.");
     if ((await all(admin.db, deleteCounters(key))).length < COUNTERS_A_STEP) break;
   }
   await all(admin.db, deleteRow(key));

@@ -1,8 +1,10 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { requireAlert } from "../../../../src/books/alerts/alerts.ts";
+import { changeAlert } from "../../../../src/books/alerts/update-alert.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { expectError } from "../../../support/rejections.ts";
-import { Clock, makeApp, makeClient } from "../../../support/world.ts";
+import { Clock, makeAdminCtx, makeApp, makeClient } from "../../../support/world.ts";
 
 async function world() {
   const clock = new Clock();
@@ -40,6 +42,18 @@ it("alerts are created, listed oldest first for their mode, and deleted", async 
   expect((await send("DELETE", path)).body).toEqual(first.body);
   expectError(await send("DELETE", path), "not_found", "alertId");
   expect(await alerts()).toEqual([second]);
+});
+
+it("alerts keep each other field when two changes race", async () => {
+  const { appId, clock, send, alerts } = await world();
+  const { alertId } = (await send("POST", "/alerts", { ...low, event: "chat.*" })).body;
+  const admin = makeAdminCtx(clock);
+  const row = await requireAlert(admin, appId, alertId);
+  await changeAlert(admin, row, { below: { percent: 5 } });
+  await changeAlert(admin, row, { event: null });
+  const last = await changeAlert(admin, row, { name: "Lower" });
+  expect(await alerts()).toEqual([last]);
+  expect(last).toMatchObject({ name: "Lower", event: null, below: { percent: 5 } });
 });
 
 it("alerts list the users for whom they fired, change only the given fields, and then forget those users", async () => {

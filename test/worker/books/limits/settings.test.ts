@@ -1,11 +1,13 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
+import { requireLimit } from "../../../../src/books/limits/limits.ts";
+import { changeLimit, deleteLimit } from "../../../../src/books/limits/update-limit.ts";
 import { END_USER_SETTING } from "../../../support/end-user-setting.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { userToken } from "../../../support/keyed-routes.ts";
 import { limitsWorld } from "../../../support/limits.ts";
 import { expectError } from "../../../support/rejections.ts";
-import { makeApp, makeClient } from "../../../support/world.ts";
+import { makeAdminCtx, makeApp, makeClient } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -64,6 +66,18 @@ it("usage limits are created, listed in the order of creation for their mode, ch
     ["usage_limit.changed", { mode: "live", changed: ["amount"] }],
     ["usage_limit.changed", { mode: "live", changed: ["name", "amount"] }],
   ]);
+});
+
+it("usage limits keep each other field when two changes race, and one that was deleted meanwhile is not changed", async () => {
+  const { app, clock, admin, limitIds } = await limitsWorld();
+  const root = makeAdminCtx(clock);
+  const row = await requireLimit(root, app.appId, limitIds[0] ?? "");
+  await changeLimit(root, row, { amount: 3 });
+  const last = await changeLimit(root, row, { name: "Other" });
+  expect(last).toMatchObject({ name: "Other", amount: 3 });
+  expect((await admin("GET", "/usage-limits?mode=live")).body).toEqual({ limits: [last] });
+  await deleteLimit(root, row);
+  await expect(changeLimit(root, row, { amount: 4 })).rejects.toMatchObject({ code: "not_found", param: "limitId" });
 });
 
 it("usage limits stop counting when deleted, even if open holds counted in them, and a new one counts from its creation", async () => {
