@@ -95,7 +95,6 @@ async function largeStates(): Promise<string[]> {
     { settings: readSettings({ SETTINGS_SECRET }) },
     { appId: APP_ID, mode: "live" },
     { signingSecrets: [SIGNING_SECRET], currency: "usd", prices },
-    null,
   );
   return [
     ...liveBalancesSql(of("heavy"), 1_000, rules),

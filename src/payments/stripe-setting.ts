@@ -96,22 +96,16 @@ export function readStoredSetting(stored: string): StoredSetting {
 /** Returns the first and the last characters of a secret, by which the administrator recognises it. */
 const settingHint = (secret: string): string => `${secret.slice(0, "whsec_".length)}…${secret.slice(-4)}`;
 
-/**
- * Returns the setting as JSON to store. Without new secrets, it keeps the secrets of `before`. Returns null if there are none. Throws
- * `secrets_unavailable` without `SETTINGS_SECRET`.
- */
+/** Returns the setting as JSON to store, with the secrets that were sent. Throws `secrets_unavailable` without `SETTINGS_SECRET`. */
 export async function sealStripeSetting(
   ctx: SecretsCtx,
   owner: Owner,
-  { signingSecrets, currency, prices }: NonNullable<SetStripeInput["setting"]>,
-  before: string | null,
-): Promise<string | null> {
+  { signingSecrets = [], currency, prices }: NonNullable<SetStripeInput["setting"]>,
+): Promise<string> {
   const secrets: { hint: string; sealed: string }[] = [];
-  for (const secret of signingSecrets ?? []) {
+  for (const secret of signingSecrets) {
     secrets.push({ hint: settingHint(secret), sealed: await sealSecret(ctx, stripeSettingPlace(owner), secret) });
   }
-  if (signingSecrets === undefined && before !== null) secrets.push(...readStoredSetting(before).secrets);
-  if (secrets.length === 0) return null;
   return JSON.stringify({ currency, prices, secrets } satisfies StoredSetting);
 }
 
@@ -169,19 +163,21 @@ export async function readStripe(root: SystemCtx, appId: string, mode: Mode): Pr
   return presentStripeSetting(mode, stored);
 }
 
-type SettingValues = StripeEnvironment & { stored: string | null };
-const auditStripeSet = insertAuditEntry<SettingValues>((value) => {
-  const before = drizzle
-    .select(fields(stripeSettings, "setting"))
-    .from(stripeSettings)
-    .where(settingOfEnvironment(value));
-  return sql`${scalar(before)} IS NOT ${value("stored")}`;
-});
+type SettingValues = StripeEnvironment & { stored: string | null; keepsSecrets: number };
+const settingBefore = (value: ValueOf<SettingValues>) =>
+  scalar(drizzle.select(fields(stripeSettings, "setting")).from(stripeSettings).where(settingOfEnvironment(value)));
+const secretsBefore = (value: ValueOf<SettingValues>) => sql`(${settingBefore(value)} -> '$.secrets')`;
+const settingAfter = (value: ValueOf<SettingValues>) =>
+  sql`iif(${value("keepsSecrets")}, json_set(${value("stored")}, '$.secrets', json(${secretsBefore(value)})), ${value("stored")})`;
+const auditStripeSet = insertAuditEntry<SettingValues>(
+  (value) => sql`${settingBefore(value)} IS NOT ${settingAfter(value)}
+    AND (NOT ${value("keepsSecrets")} OR ${secretsBefore(value)} IS NOT NULL)`,
+);
 const updateSetting = query((value: ValueOf<SettingValues & AuditEntryKey>) => {
   const { environmentId, setting } = stripeSettings;
   const insert = insertFrom(
     stripeSettings,
-    { environmentId: asInteger(value("environmentId")), setting: value("stored") },
+    { environmentId: asInteger(value("environmentId")), setting: settingAfter(value) },
     sql`WHERE ${auditEntryIsLatest(value)}`,
   );
   const after = assignments(stripeSettings, { setting: sql`excluded.${names(setting)}` });
@@ -195,30 +191,20 @@ const updateSetting = query((value: ValueOf<SettingValues & AuditEntryKey>) => {
 export async function setStripe(admin: AdminCtx, appId: string, input: SetStripeInput): Promise<StripeOutput> {
   const environment = await requireEnvironment(admin, appId, input.mode);
   const environmentId = environment.id;
-  const [before] = await all(admin.db, selectSetting({ environmentId }));
-  const stored =
-    input.setting === null ? null : await validateAndSeal(admin, environment, input.setting, before?.setting ?? null);
+  if (input.setting !== null) await assertPacks(admin, environment, input.setting.prices);
+  const stored = input.setting === null ? null : await sealStripeSetting(admin, environment, input.setting);
+  const keepsSecrets = Number(input.setting !== null && input.setting.signingSecrets === undefined);
   const details = { mode: input.mode, prices: input.setting?.prices.map(({ price }) => price) ?? null };
   const auditEntry = newAuditEntry(admin, { appId, action: "stripe.set", target: appId, details });
-  const values = { ...auditEntry, environmentId, stored };
+  const values = { ...auditEntry, environmentId, stored, keepsSecrets };
   const [, , [after]] = await batch(admin.db, [
     auditStripeSet(values),
     updateSetting(values),
     selectSetting({ environmentId }),
   ]);
+  if (keepsSecrets === 1 && (after?.setting ?? null) === null)
+    throw invalid("setting.signingSecrets", "is required, because no secret is set yet");
   return presentStripeSetting(input.mode, after);
-}
-
-async function validateAndSeal(
-  admin: AdminCtx,
-  environment: Environment,
-  setting: NonNullable<SetStripeInput["setting"]>,
-  before: string | null,
-): Promise<string> {
-  await assertPacks(admin, environment, setting.prices);
-  const stored = await sealStripeSetting(admin, environment, setting, before);
-  if (stored === null) throw invalid("setting.signingSecrets", "is required, because no secret is set yet");
-  return stored;
 }
 
 async function assertPacks(

@@ -21,7 +21,7 @@ export async function newStripeSetting(
   const sent = { mode: environment.mode, setting: { signingSecrets: [SIGNING_SECRET], prices } };
   const { setting } = setStripeInput.parse(sent);
   if (setting === null) throw new Error("The setting is null.");
-  const stored = await sealStripeSetting({ settings: readSettings(env) }, environment, setting, null);
+  const stored = await sealStripeSetting({ settings: readSettings(env) }, environment, setting);
   return env.DB.prepare("INSERT INTO stripe_settings (environment_id, setting) VALUES (CAST(? AS INTEGER), ?)").bind(
     ...[environment.id, stored],
   );

@@ -2,10 +2,13 @@ import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import page from "../../../docs/payments.md?raw";
 import { STRIPE_EVENTS } from "../../../src/payments/stripe-event.ts";
+import { type SetStripeInput, setStripe } from "../../../src/payments/stripe-setting.ts";
+import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
 import { expectError } from "../../support/rejections.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
+import { makeAdminCtx } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -135,6 +138,33 @@ it("the setting of Stripe is shown without its secrets, keeps them if they are l
   const audit = await w.admin("GET", `${w.path}/audit`, { key: env.ADMIN_TOKEN });
   expect(audit.body.entries.map((entry: { action: string }) => entry.action)).toEqual(Array(4).fill("stripe.set"));
   expect(JSON.stringify(audit.body)).not.toContain("whsec_");
+});
+
+it("the setting of Stripe keeps secrets that were rotated just before a change without any was written", async () => {
+  const w = await paymentsWorld();
+  await w.set({ signingSecrets: [SIGNING_SECRET] });
+  const rotated = { signingSecrets: ["whsec_of_the_tests_0002"], prices: [] };
+  const d1 = hookedD1(env.DB, async (trip) => {
+    if (trip === 2) expect((await w.set(rotated)).status).toBe(200);
+  });
+  const input: SetStripeInput = { mode: "live", setting: { currency: "eur", prices: [] } };
+  const { setting } = await setStripe(makeAdminCtx(w.clock, d1), w.app.appId, input);
+  expect(setting).toMatchObject({ signingSecrets: ["whsec_…0002"], currency: "eur" });
+});
+
+it("the setting of Stripe does not come back with its old secrets if it was removed before the change was written", async () => {
+  const w = await paymentsWorld();
+  await w.set({ signingSecrets: [SIGNING_SECRET] });
+  const entries = async () =>
+    (await w.admin("GET", `${w.path}/audit`, { key: env.ADMIN_TOKEN })).body.entries.length as number;
+  const before = await entries();
+  const d1 = hookedD1(env.DB, async (trip) => {
+    if (trip === 2) expect((await w.set(null)).status).toBe(200);
+  });
+  const input: SetStripeInput = { mode: "live", setting: { currency: "eur", prices: [] } };
+  const change = setStripe(makeAdminCtx(w.clock, d1), w.app.appId, input);
+  await expect(change).rejects.toMatchObject({ code: "invalid_request", param: "setting.signingSecrets" });
+  expect(await entries()).toBe(1 + before);
 });
 
 it("the setting of Stripe is rejected if it is invalid, and stays as it was", async () => {
