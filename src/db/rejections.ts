@@ -1,5 +1,6 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
 import type { PurserError } from "../errors.ts";
+import { beginningOf } from "../lib/beginning.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { Environment, TenantCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
@@ -81,8 +82,8 @@ export function noteRejection(
   const isErased = rejection.code === "person_erased";
   const userId = isErased ? "" : request.userId;
   const memberId = isErased ? "" : (request.memberId ?? "");
-  const subject = request.subject.slice(0, REJECTED_NAME_MAX);
-  const model = (request.model ?? "").slice(0, REJECTED_NAME_MAX);
+  const subject = beginningOf(request.subject, REJECTED_NAME_MAX);
+  const model = beginningOf(request.model ?? "", REJECTED_NAME_MAX);
   const reason = JSON.stringify(reasonOfRejection(kind, rejection));
   const key = JSON.stringify([environment.database, environment.id, kind, userId, memberId, subject, model]);
   const noted = notedRejections.get(key);

@@ -13,6 +13,7 @@ import {
 } from "../db/query.ts";
 import { stripeCustomers, stripeLog, stripeSettings } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
+import { beginningOf } from "../lib/beginning.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import type { PaymentOutcome } from "./outcomes.ts";
@@ -161,7 +162,7 @@ const deleteSurplus = query((value: ValueOf<{ environmentId: number; kept: numbe
 });
 
 const TEXT_MAX = 200;
-const truncate = (text: string | null): string | null => text?.slice(0, TEXT_MAX) ?? null;
+const truncate = (text: string | null): string | null => (text === null ? null : beginningOf(text, TEXT_MAX));
 
 /** Returns the statement that logs an event's outcome. An earlier outcome stays if it is more important. */
 export function logStatement(ctx: TenantCtx, { asked, ...entry }: LogEntry, link?: NewestLink): Statement {

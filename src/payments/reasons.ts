@@ -1,4 +1,5 @@
 import { PurserError } from "../errors.ts";
+import { beginningOf } from "../lib/beginning.ts";
 
 /** Why a payment is unmatched (S3); `carry` also without that (S6). */
 const REASONS = [
@@ -79,7 +80,7 @@ export function misnamed(metadata: Readonly<Record<string, unknown>> | null | un
     const found = keys.find(
       (key) => key !== name && (plainKey(key) === name || MISTAKEN_KEYS[name].includes(plainKey(key))),
     );
-    return found === undefined ? [] : [`\`metadata.${found.slice(0, 40)}\` is not read: name it \`${name}\`.`];
+    return found === undefined ? [] : [`\`metadata.${beginningOf(found, 40)}\` is not read: name it \`${name}\`.`];
   });
 }
 

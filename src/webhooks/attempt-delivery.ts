@@ -1,4 +1,5 @@
 import { openSecret } from "../auth/secrets.ts";
+import { beginningOf } from "../lib/beginning.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
 import { DISABLE_AFTER_MS } from "./endpoint.ts";
@@ -120,7 +121,7 @@ async function readBeginning({ body }: Response): Promise<string> {
     // The status counts. The rest of the answer is not needed.
   }
   reader.releaseLock();
-  return [...text].slice(0, ANSWER_CHARACTERS).join("");
+  return beginningOf(text, ANSWER_CHARACTERS);
 }
 
 /** Returns the headers of an attempt, with a signature by each secret. Secrets are `whsec_` and base64. */

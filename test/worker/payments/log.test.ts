@@ -9,6 +9,14 @@ import { makeAdminCtx, makeCtx } from "../../support/world.ts";
 
 const payout = (nowS: number) => eventOf("payout.paid", nowS, { id: "po_1", object: "payout" });
 
+it("the log of Stripe's events cuts a long pack at a whole character", async () => {
+  const w = await paymentsWorld();
+  const pack = `a${"😀".repeat(249)}`;
+  const lost = session("cs_1", { client_reference_id: "u", metadata: { pack }, payment_intent: "pi_1" });
+  await w.deliver(eventOf("checkout.session.completed", w.nowS, lost));
+  expect(await w.events()).toMatchObject([{ reason: "no_pack", asked: { pack: `a${"😀".repeat(199)}` } }]);
+});
+
 it("the log of Stripe's events has each event's effect and reason, newest first, by outcome and page by page", async () => {
   const w = await paymentsWorld();
   const metadata = { pack: "Two" };

@@ -98,6 +98,14 @@ it("recent rejections show who was short of credits, for which event and by how 
   expect(await readRejections(makeCtx(app.environments.test, clock), "shortage")).toEqual([]);
 });
 
+it("recent rejections keep an event and a model of 200 characters whole, even if these take two units each", async () => {
+  const { post, read } = await world();
+  const name = `a${"😀".repeat(199)}`;
+  const usage = { eventId: "e1", userId: "ana", event: name, model: name, quantities: { tokens: 1 } };
+  expect((await post("usage/events", usage)).status).toBe(402);
+  expect(await read("shortage")).toMatchObject([{ subject: name, model: name }]);
+});
+
 it("recent rejections keep each model of an event in a row of its own, with why no balance paid", async () => {
   const { app, post, read } = await world();
   const rules = [{ event: "chat", model: "small-*" }];
