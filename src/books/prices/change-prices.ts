@@ -6,7 +6,7 @@ import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { attempt } from "../../db/attempt.ts";
 import { drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { environments, priceLists } from "../../db/schema.ts";
-import { guardSettingsSnapshot } from "../../db/settings-snapshot.ts";
+import { guardClock, guardSettingsSnapshot } from "../../db/settings-snapshot.ts";
 import { batch } from "../../db/sql.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { warn } from "../../http/warnings.ts";
@@ -136,13 +136,13 @@ const VERSIONS_MAX = 10_000;
  */
 export async function setPrices(admin: AdminCtx, appId: string, input: NewPriceList): Promise<PriceList> {
   const { mode, note, ifVersion } = input;
-  const environment = await requireEnvironment(admin, appId, mode);
-  const environmentId = environment.id;
   const rules = JSON.stringify(input.rules.map(inRuleOrder));
   const costs = JSON.stringify(input.costs.map(inRuleOrder));
   const entry = { appId, action: "prices.set" } as const;
   const { auditEntryId } = newAuditEntry(admin, { ...entry, target: "" });
   return attempt(admin, async () => {
+    const environment = await requireEnvironment(admin, appId, mode);
+    const environmentId = environment.id;
     const nowMs = inEnvironmentOf(admin, environment).now();
     const effectiveAtMs = input.effectiveAt ?? nowMs;
     const [[stored], [own], [newest], [made], [inForce], [scheduled]] = await batch(admin.db, [
@@ -171,6 +171,7 @@ export async function setPrices(admin: AdminCtx, appId: string, input: NewPriceL
     const row = { version, effectiveAtMs, createdAtMs: nowMs, note, rules, costs };
     const audited = newAuditEntry(admin, { ...entry, target: `${version}`, details: { mode } });
     await batch(admin.db, [
+      guardClock({ environmentId, clock: environment.clock }),
       // They tell of every version that was made or deleted since.
       guardSettingsSnapshot({ environmentId, settingsSnapshot: stored?.settingsSnapshot ?? null }),
       insertVersion({ environmentId, auditEntryId, ...row }),
@@ -213,16 +214,19 @@ const selectAnyVersion = query((value: ValueOf<VersionKey>) =>
 
 /** Deletes a version that is not yet in force, and returns it. Throws `not_found`, and `invalid_request` for others (PR1). */
 export async function deletePriceList(admin: AdminCtx, appId: string, mode: Mode, version: number): Promise<PriceList> {
-  const environment = await requireEnvironment(admin, appId, mode);
-  const nowMs = inEnvironmentOf(admin, environment).now();
-  const key = { environmentId: environment.id, version };
   const entry = newAuditEntry(admin, { appId, action: "prices.deleted", target: `${version}`, details: { mode } });
-  const [, , , [row]] = await batch(admin.db, [
-    auditPricesDeleted({ ...entry, ...key, nowMs }),
-    markListDeleted({ ...key, nowMs, auditEntryId: entry.auditEntryId }),
-    syncPrices(key),
-    selectAnyVersion(key),
-  ]);
+  const [, , , , [row]] = await attempt(admin, async () => {
+    const environment = await requireEnvironment(admin, appId, mode);
+    const nowMs = inEnvironmentOf(admin, environment).now();
+    const key = { environmentId: environment.id, version };
+    return batch(admin.db, [
+      guardClock({ environmentId: environment.id, clock: environment.clock }),
+      auditPricesDeleted({ ...entry, ...key, nowMs }),
+      markListDeleted({ ...key, nowMs, auditEntryId: entry.auditEntryId }),
+      syncPrices(key),
+      selectAnyVersion(key),
+    ]);
+  });
   if (row?.isDeleted === true && row.auditEntryId === entry.auditEntryId) return presentPriceList(row, mode);
   if (row === undefined || row.isDeleted) throw unknownVersion();
   throw invalid("version", "has already taken force, so it stays. Make a new version instead");

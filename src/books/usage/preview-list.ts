@@ -70,7 +70,7 @@ const selectLatestEvents = query((value: ValueOf<PreviewSpan>) => {
 });
 type LatestEvent = StatementRow<typeof selectLatestEvents>;
 
-/** ChangeSums of minor units before and after, by a key. */
+/** Sums of minor units before and after, by a key. */
 class ChangeSums {
   readonly of = new Map<string, { events: number; before: bigint; after: bigint }>();
 

@@ -28,7 +28,6 @@ export interface ReservationsInput {
   readonly cursor?: string | undefined;
 }
 
-/** `forms` is JSON. */
 /**
  * Returns a page of the user's reservations, newest first, of one status if given (U13). The cursor names the last reservation of the
  * page, so that new reservations do not shift pages. Long lists of holds take another trip, and end the page early.

@@ -1,7 +1,10 @@
+import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
+import { deletePriceList, setPrices } from "../../../src/books/prices/change-prices.ts";
+import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { clockWorld } from "../../support/test-clock.ts";
-import { inTurn } from "../../support/world.ts";
+import { inTurn, makeAdminCtx } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -87,4 +90,33 @@ it("price.missing is sent once for each day of a test clock", async () => {
   expect(await miss()).toEqual([w.at(DAY_MS)]);
   await w.move(2 * DAY_MS);
   expect(await miss()).toEqual([w.at(DAY_MS), w.at(2 * DAY_MS)]);
+});
+
+it.each([2, 3])(
+  "a version of prices takes force at the time of a test clock that was moved before trip %i",
+  async (nth) => {
+    const w = await pricedClock();
+    const d1 = hookedD1(env.DB, async (trip) => {
+      if (trip === nth) await w.move(2 * DAY_MS);
+    });
+    const rules = [{ unit: "tokens" as const, perEvent: 3 }];
+    const made = await setPrices(makeAdminCtx(w.clock, d1), w.app.appId, {
+      mode: "test",
+      rules,
+      costs: [],
+      note: null,
+    });
+    expect(made).toMatchObject({ version: 3, effectiveAt: w.at(2 * DAY_MS) });
+    expect(await w.inForce()).toBe(3);
+  },
+);
+
+it("a version of prices is not deleted if a test clock reached its time meanwhile", async () => {
+  const w = await pricedClock();
+  const d1 = hookedD1(env.DB, async (trip) => {
+    if (trip === 2) await w.move(2 * DAY_MS);
+  });
+  const deleted = deletePriceList(makeAdminCtx(w.clock, d1), w.app.appId, "test", 2);
+  await expect(deleted).rejects.toMatchObject({ code: "invalid_request", param: "version" });
+  expect(await w.inForce()).toBe(2);
 });
