@@ -3,7 +3,7 @@ import { doubleOf, exactAmount, minorOfExact, UNITS, type Unit } from "../books/
 import type { StatementLineOutput } from "../books/statements/monthly-statements.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { AppLink } from "./app-link.tsx";
-import { SubmitButton } from "./components.tsx";
+import { SubmitButton, Tabs } from "./components.tsx";
 import type { Business } from "./figures/read-business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
 import { useRequest } from "./form.ts";
@@ -91,8 +91,19 @@ function sumExpired(expired: ReturnType<Business["expired"]>, unit: string): num
   return days.reduce((sum, { value }) => sum + value, 0);
 }
 
+/** Shows how the outstanding amount came about, and the newest statement if there is one. */
+export const Reconciliation = ({ overview }: OverviewProps) => {
+  const equation = <Equation overview={overview} />;
+  if (overview.statement === null) return equation;
+  const tabs = [
+    { id: "until-now", name: "Until now", children: equation },
+    { id: "newest-statement", name: "Newest statement", children: <ClosedMonth overview={overview} /> },
+  ];
+  return <Tabs label="Credits" tabs={tabs} />;
+};
+
 /** Shows how the outstanding amount came about. The first row is computed from the others. */
-export const Equation = ({ overview }: OverviewProps) => {
+const Equation = ({ overview }: OverviewProps) => {
   const { days, firstMs, outstanding, business } = overview;
   const closing = outstanding?.amounts ?? business?.outstanding;
   if (closing === undefined) return null;
@@ -170,7 +181,7 @@ const MakeStatement = ({ overview: { statement } }: OverviewProps) => {
 };
 
 /** Shows the newest statement by unit. The statement balances exactly. */
-export const ClosedMonth = ({ overview }: OverviewProps) => {
+const ClosedMonth = ({ overview }: OverviewProps) => {
   const { statement } = overview;
   if (statement === null) return null;
   const { month, lines, madeAt, statementId } = statement;

@@ -11,7 +11,7 @@ import { amountText, queryString, shortAmount, Updated } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { rejectionsPath } from "./links.tsx";
 import { Attention } from "./overview-attention.tsx";
-import { ClosedMonth, Equation } from "./overview-equation.tsx";
+import { Reconciliation } from "./overview-equation.tsx";
 import { Headline } from "./overview-figures.tsx";
 import {
   inSpan,
@@ -42,10 +42,7 @@ async function overviewPage(c: PageContext) {
       <Attention overview={overview} />
       <Headline overview={overview} />
       <ByDay overview={overview} isCompared={isCompared} />
-      <div class="two">
-        <Equation overview={overview} />
-        <ClosedMonth overview={overview} />
-      </div>
+      <Reconciliation overview={overview} />
       <Packs overview={overview} />
       <p class="soft">Days are in UTC. Figures by day are approximate. Money, balances and statements are exact.</p>
     </>,

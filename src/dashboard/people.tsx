@@ -54,8 +54,8 @@ const peopleList: Resource<ListedPerson, { readonly isRecent?: boolean }> = {
     personSearch(form) !== undefined || first === null || first.isRecent === true ? {} : { by: "id" },
   empty: "No people yet. Ids appear with analytics events.",
   words: ["First ids", "More ids"],
-  foot: (_, { first }) =>
-    first?.isRecent === true ? (
+  foot: (_, { first, list }) =>
+    first?.isRecent === true && list.sorted === null ? (
       <p class="soft">
         The latest activity first, by the day. Approximate. Devices without an identified person are not listed.{" "}
         <AppLink to="people?by=id">All ids, by id</AppLink>
