@@ -10,7 +10,6 @@ import { clocksPart } from "./clocks/advance.ts";
 import { oldFaultsPart, type QueryBudget, queryBudget, reportFailures } from "./db/cron-work.ts";
 import { erasuresPart } from "./erasure/erase-running.ts";
 import { oldLinkEndsPart } from "./exports/end-links.ts";
-
 import { MINUTE_MS } from "./lib/time.ts";
 import { oldStripeEventsPart } from "./payments/log.ts";
 import { unmatchedPart } from "./payments/report-unmatched.ts";
@@ -102,13 +101,13 @@ async function shareOut(
       const left = databases.length - index;
       const queries = Math.max(Math.floor(share / left), part.queriesOfStep);
       const before = budget.left();
-      const needsFreshRead =
+      const hasMore =
         queries > share ||
         (await workIn(root, database, part, {
           ...{ budget, downTo: before - queries },
           untilMs: root.now() + (untilMs - root.now()) / left,
         }));
-      if (needsFreshRead) unfinished.push(database);
+      if (hasMore) unfinished.push(database);
       share -= before - budget.left();
     }
     if (unfinished.length > 0) waiting.push({ part, databases: unfinished });
@@ -130,14 +129,14 @@ async function workIn(
   part: CronPart,
   { budget, downTo, untilMs }: Limits,
 ): Promise<boolean> {
-  let needsFreshRead = false;
+  let hasMore = false;
   const hasQueries = (queries: number) => {
     const isEnough = budget.left() - queries >= downTo;
-    needsFreshRead ||= !isEnough;
+    hasMore ||= !isEnough;
     return isEnough;
   };
   const { db, index } = database;
   const ctx = { ...root, db, databases: [database], database: index, allowance: { has: hasQueries, untilMs } };
   reportFailures(part.code, await part.work(ctx).catch((error: unknown) => [error]));
-  return needsFreshRead;
+  return hasMore;
 }

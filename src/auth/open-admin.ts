@@ -66,8 +66,8 @@ export async function isAdminToken(incoming: IncomingRequest, token: string, adm
     return new PurserError("rate_limited", message, { headers: { "Retry-After": String(seconds) } });
   };
   if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw reject();
-  const needsFreshRead = token.length <= Math.max(TOKEN_CHARACTERS_MAX, adminToken.length);
-  const isRight = needsFreshRead && (await equalSecrets(token, adminToken));
+  const mayBeRight = token.length <= Math.max(TOKEN_CHARACTERS_MAX, adminToken.length);
+  const isRight = mayBeRight && (await equalSecrets(token, adminToken));
   // Nothing is awaited between this check and the count, so at most ten simultaneous guesses are answered.
   if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw reject();
   if (isRight) return true;

@@ -33,7 +33,7 @@ const exportClaims = lazy(() =>
       .string()
       .min(1)
       .meta(words("The id of the person, as your analytics, credits or consents use it.", "user_42")),
-    expiresAt: z.string().meta(words("When it expires. Null: never.", "2027-01-15T12:00:00.000Z")),
+    expiresAt: z.string().meta(words("When it expires.", "2027-01-15T12:00:00.000Z")),
   }),
 );
 export type ExportClaims = z.infer<typeof exportClaims>;

@@ -29,7 +29,7 @@ const hasNoKey: TextRule = [
   (text) => withoutKeys(text) === text,
   "must not contain a key or a signing secret, because Purser stores none. Send an id or a name of your own",
 ];
-const needsFreshRead = (max: number): TextRule => [
+const hasAtMost = (max: number): TextRule => [
   (text) => codePoints(text) <= max,
   `must have at most ${max} code points`,
 ];
@@ -53,7 +53,7 @@ const textWith = (rules: readonly TextRule[], lengths: { minLength?: number; max
 export const identifier = (codePointsMax = 200) =>
   textWith([...shortRules(codePointsMax), hasNoKey], { minLength: 1, maxLength: codePointsMax });
 
-const shortRules = (codePointsMax: number) => [needsFreshRead(codePointsMax), isWellFormed, isNotEmpty, hasNoControls];
+const shortRules = (codePointsMax: number) => [hasAtMost(codePointsMax), isWellFormed, isNotEmpty, hasNoControls];
 
 /** Returns the schema of a text with an identifier's rules that names nothing. Its keys are replaced by their hints (L1). */
 export const shortText = () => textWith(shortRules(200), { minLength: 1, maxLength: 200 }).transform(withoutKeys);
@@ -68,7 +68,7 @@ export const rejectKeys = (text: string, context: z.core.$RefinementCtx): void =
 export const prefixedIdentifier = (prefix: string) =>
   textWith(
     [
-      needsFreshRead(200 + prefix.length),
+      hasAtMost(200 + prefix.length),
       isWellFormed,
       hasNoControls,
       hasNoKey,
@@ -79,7 +79,7 @@ export const prefixedIdentifier = (prefix: string) =>
 
 /** Returns the schema of a name that the administrator gives: not blank, without white space at its start or end. */
 export const displayName = () =>
-  textWith([needsFreshRead(200), isWellFormed, isNotEmpty, hasNoControls, isTrimmed, hasNoKey], {
+  textWith([hasAtMost(200), isWellFormed, isNotEmpty, hasNoControls, isTrimmed, hasNoKey], {
     minLength: 1,
     maxLength: 200,
   });
@@ -109,9 +109,7 @@ export const cursor = lazy(() =>
  * stop at a NUL. Its keys are replaced by their hints (L1).
  */
 export const freeText = (codePointsMax = 2_000) =>
-  textWith([needsFreshRead(codePointsMax), isWellFormed, hasNoNul], { maxLength: codePointsMax }).transform(
-    withoutKeys,
-  );
+  textWith([hasAtMost(codePointsMax), isWellFormed, hasNoNul], { maxLength: codePointsMax }).transform(withoutKeys);
 
 /** Makes the reference show the type that a field of a query string stands for, instead of a string. */
 const shownAs = (schema: { type: "boolean" | "integer"; minimum?: number; maximum?: number }) => ({

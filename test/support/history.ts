@@ -350,11 +350,11 @@ function withoutRepeatDifferences(
   const ids = list.map(({ spent }) => spent.eventId);
   const isTakenLater = (place: number) => ids.lastIndexOf(ids[place] ?? "") > place;
   // An event that was rejected for insufficient credits may be rejected by a limit in the repeat, because later events count.
-  const needsFreshRead = (code: string) => code === "insufficient_credits" || code === "usage_limit_reached";
+  const isTooMuch = (code: string) => code === "insufficient_credits" || code === "usage_limit_reached";
   const shown = results.map((result, place) =>
     result.code === undefined
       ? { body: { ...Object(result.body), isReplayed: undefined } }
-      : { code: isTakenLater(place) || needsFreshRead(result.code) ? "refused" : result.code },
+      : { code: isTakenLater(place) || isTooMuch(result.code) ? "refused" : result.code },
   );
   return { ...rest, body: shown };
 }

@@ -23,17 +23,17 @@ export interface ChangeLimitInput {
   readonly amount?: number | undefined;
 }
 
-const isStatusOfLimit = (value: ValueOf<LimitKey>) => and(ofLimitKey(value), eq(usageLimits.isDeleted, false));
-const auditLimitChanged = insertAuditEntry<LimitKey>((value) => hasRow(usageLimits, isStatusOfLimit(value)));
+const isUndeleted = (value: ValueOf<LimitKey>) => and(ofLimitKey(value), eq(usageLimits.isDeleted, false));
+const auditLimitChanged = insertAuditEntry<LimitKey>((value) => hasRow(usageLimits, isUndeleted(value)));
 const LIMIT_COLUMNS = { name: usageLimits.name, nameKey: usageLimits.nameKey, amountMinor: usageLimits.amountMinor };
 const updateLimit = query((value: ValueOf<LimitKey & { change: string }>) =>
   drizzle
     .update(usageLimits)
     .set(changedColumns(value("change"), LIMIT_COLUMNS))
-    .where(isStatusOfLimit(value)),
+    .where(isUndeleted(value)),
 );
-const selectStatus = query((value: ValueOf<LimitKey>) =>
-  drizzle.select(fields(usageLimits)).from(usageLimits).where(isStatusOfLimit(value)),
+const selectUndeleted = query((value: ValueOf<LimitKey>) =>
+  drizzle.select(fields(usageLimits)).from(usageLimits).where(isUndeleted(value)),
 );
 
 /** Changes the given fields of a usage limit. A new amount applies to the usage so far (Q1). Throws `not_found` and `invalid_request`. */
@@ -67,7 +67,7 @@ export async function changeLimit(
     auditLimitChanged({ ...auditEntry, ...key }),
     updateLimit({ ...key, change: JSON.stringify(change) }),
     syncLimits({ environmentId: row.environmentId }),
-    selectStatus(key),
+    selectUndeleted(key),
   ]).catch((error: unknown) => {
     throw nameTaken(error);
   });
@@ -79,7 +79,7 @@ const COUNTERS_A_STEP = 10_000;
 const COUNTER_STEPS_MAX = 100;
 
 const markDeleted = query((value: ValueOf<LimitKey>) =>
-  drizzle.update(usageLimits).set({ isDeleted: true }).where(isStatusOfLimit(value)),
+  drizzle.update(usageLimits).set({ isDeleted: true }).where(isUndeleted(value)),
 );
 /** Deletes some counters of a deleted limit. They no longer change, because a write with the old limits fails on its settings snapshot. */
 const deleteCounters = query((value: ValueOf<LimitKey>) => {

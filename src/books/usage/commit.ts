@@ -40,10 +40,9 @@ export interface CommitInput {
 }
 
 /**
- * Returns a reservation's holds and debits the actual usage, in one write (U6). A held balance pays even if it has
- * expired. A commit after the expiry is recorded, once, as a
- * plain event (U8). Throws `reservation_not_found`, `idempotency_conflict`, `reservation_closed`, and `insufficient_credits`, after
- * which the hold remains.
+ * Returns a reservation's holds and debits the actual usage, in one write (U6). A held balance pays even if it has expired. A commit
+ * after the reservation's expiry is recorded, once, as a plain event (U8). Throws `reservation_not_found`, `idempotency_conflict`,
+ * `reservation_closed`, and `insufficient_credits`, after which the hold remains.
  */
 export async function commitReservation(
   ctx: TenantCtx,
