@@ -109,6 +109,9 @@ const insertVersion = query((value: ValueOf<VersionKey & PriceListRow & { auditE
 /** How many versions the settings snapshot of an environment names. Writes from memory find the version in force among them. */
 const LATEST_MAX = 10;
 
+/** Version 1, which stands or is deleted where an environment ever had a version. */
+const isFirst = (value: ValueOf<PriceListsKey>) => and(ofPriceLists(value), sql`${priceLists.version} = 1`);
+
 /** Copies the versions that take force last into the environment's settings snapshot, so that a write that was planned on others fails. */
 const syncPrices = query((value: ValueOf<PriceListsKey>) => {
   const before = sql`coalesce(${environments.settingsSnapshot}, '{}')`;
@@ -122,7 +125,7 @@ const syncPrices = query((value: ValueOf<PriceListsKey>) => {
   return drizzle
     .update(environments)
     .set({ settingsSnapshot: sql`json_set(${before}, '$.prices', ${counts})` })
-    .where(and(eq(environments.id, value("environmentId")), hasRow(priceLists, ofPriceLists(value))));
+    .where(and(eq(environments.id, value("environmentId")), hasRow(priceLists, isFirst(value))));
 });
 
 const auditPricesSet = insertAuditEntry();
