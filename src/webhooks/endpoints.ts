@@ -223,7 +223,7 @@ export async function listWebhooks(root: SystemCtx, appId: string, mode: Mode): 
   };
 }
 
-const auditRotated = insertAuditEntry();
+const auditRotated = insertAuditEntry<{ webhookId: string }>((value) => hasRow(webhookEndpoints, ofEndpoint(value)));
 // A repeated batch recognises its own secret.
 const updateSecret = query((value: ValueOf<AuditEntryKey & { webhookId: string; sealed: string; untilMs: number }>) => {
   const { id, secret, previousUntilMs } = webhookEndpoints;
@@ -248,8 +248,8 @@ export async function rotateSecret(admin: AdminCtx, row: EndpointRow): Promise<N
     details: { mode: row.mode },
   });
   await batch(admin.db, [
-    auditRotated(entry),
+    auditRotated({ ...entry, webhookId }),
     updateSecret({ ...entry, webhookId, sealed, untilMs: entry.atMs + DAY_MS }),
   ]);
-  return { ...presentEndpoint(admin, row), secret };
+  return { ...presentEndpoint(admin, await requireEndpoint(admin, appId, webhookId)), secret };
 }

@@ -1,8 +1,11 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { readSettingsSnapshot } from "../../../src/db/settings-snapshot.ts";
+import { requireEndpoint } from "../../../src/webhooks/endpoint.ts";
+import { rotateSecret } from "../../../src/webhooks/endpoints.ts";
 import { expectError } from "../../support/rejections.ts";
 import { receiverWorld } from "../../support/webhooks.ts";
+import { makeAdminCtx } from "../../support/world.ts";
 
 const settingsSnapshot = async (environmentId: number) =>
   readSettingsSnapshot(
@@ -59,6 +62,17 @@ it("endpoints are created with a secret that is shown once, listed for their mod
     ],
   ]);
   expect(JSON.stringify(audit)).not.toMatch(/example|whsec|Mine/);
+});
+
+it("endpoints that are deleted meanwhile get no new secret, and the audit tells of none", async () => {
+  const { app, admin, clock, create } = await receiverWorld();
+  const { webhookId } = await create();
+  const ctx = makeAdminCtx(clock);
+  const row = await requireEndpoint(ctx, app.appId, webhookId);
+  await admin("DELETE", `/webhooks/${webhookId}`);
+  await expect(rotateSecret(ctx, row)).rejects.toMatchObject({ code: "not_found", param: "webhookId" });
+  const { entries } = (await admin("GET", "/audit")).body;
+  expect(entries.map(({ action }: { action: string }) => action)).toEqual(["webhook.deleted", "webhook.created"]);
 });
 
 it("endpoints are at most ten in an environment, even with concurrent requests", async () => {
