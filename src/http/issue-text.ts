@@ -145,7 +145,7 @@ const isMisnamed = ({ code, message }: z.core.$ZodIssue): boolean =>
  */
 function issueToReport(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefined {
   const [first] = issues;
-  const issue = (first?.message === IS_REQUIRED ? issues.find(isMisnamed) : undefined) ?? first;
+  const issue = (first?.message.startsWith(IS_REQUIRED) ? issues.find(isMisnamed) : undefined) ?? first;
   if (issue?.code !== "invalid_union") return issue;
   const candidates = issue.errors.map(issueToReport).filter((candidate) => candidate !== undefined);
   const deepest = candidates.toSorted((a, b) => b.path.length - a.path.length)[0];

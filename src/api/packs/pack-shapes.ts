@@ -3,6 +3,7 @@ import { amountRule, toMinor } from "../../books/amounts/amount.ts";
 import { matchRule, unit } from "../../books/amounts/amount-fields.ts";
 import { PACK_BYTES_MAX } from "../../catalog/pack.ts";
 import { anyNumber, displayName } from "../../http/fields.ts";
+import { IS_REQUIRED } from "../../http/issue-text.ts";
 import { lazy } from "../../http/lazy.ts";
 import { time } from "../../http/output-fields.ts";
 import { words } from "../../lib/words.ts";
@@ -117,7 +118,9 @@ export function checkAmount(
 
 export const itemListOf = <Item extends z.ZodType>(item: Item) =>
   z
-    .array(item)
+    .array(item, {
+      error: ({ input }) => (input === undefined ? `${IS_REQUIRED}: \`[]\` for a pack without items` : undefined),
+    })
     .max(ITEMS_MAX, `must have at most ${ITEMS_MAX} items`)
     .refine(...fitsPack);
 

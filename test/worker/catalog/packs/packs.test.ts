@@ -110,6 +110,9 @@ it("a new pack is rejected with the name of the malformed argument", async () =>
   ];
   for (const [body, param] of wrong) expectError(await shop.create(body), "invalid_request", param);
   expect((await shop.list()).body).toEqual({ packs: [] });
+  const withoutItems = await shop.create({ packName: "Wallet", unit: "cents" });
+  expect(withoutItems.body.error.message).toBe("items is required: `[]` for a pack without items.");
+  expectError(await shop.create({ packName: "P", item: [tokensItem] }), "invalid_request", "item");
 });
 
 it("a new pack may have the largest amounts of a unit and 100 items, which are all granted", async () => {
