@@ -59,10 +59,11 @@ export async function setClock(
 function afterSetting(before: TestClock | null, realMs: number, setMs: number): TestClock {
   const { aheadMs = 0 } = before ?? {};
   const atMs = before === null ? realMs : clockTime(before, realMs);
-  if (setMs <= Math.max(atMs, before?.setMs ?? 0)) {
+  const latestMs = Math.max(atMs, before?.setMs ?? 0);
+  if (setMs <= latestMs) {
     throw invalid(
       "now",
-      "must be later than the environment's time, and later than the time to which its clock was last set",
+      `must be later than the environment's time and the time that was last set: after ${iso(latestMs)}`,
     );
   }
   if (setMs > realMs + AHEAD_MS_MAX) throw invalid("now", "must be at most ten years ahead of real time");
