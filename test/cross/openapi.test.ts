@@ -211,6 +211,17 @@ it("openapi.json shows request examples that the validators themselves accept", 
   }
 });
 
+it("openapi.json shows examples of query parameters that the validators themselves accept", async () => {
+  const { body } = await readDocument();
+  for (const { id, path, method, query } of operations) {
+    if (!(query instanceof z.ZodObject)) continue;
+    for (const { name, example } of body.paths[path][method].parameters) {
+      const field = query.shape[name];
+      if (field !== undefined) expect(z.safeParse(field, String(example)).error, `${id}: ${name}`).toBeUndefined();
+    }
+  }
+});
+
 const headers = new Headers({ "content-type": "application/json", "x-request-id": "req_1" });
 const check = (status: number, body: unknown, extra: Record<string, string> = {}) =>
   checkResponse("GET", "/api/v1/credits?userId=u", status, new Headers([...headers, ...Object.entries(extra)]), body);

@@ -16,7 +16,7 @@ export const limits = {
   reached: [{ limit: "eventsADay", at: "2026-01-12T21:14:09.120Z" }],
 };
 
-export const now = "2026-02-15T12:00:00.000Z";
+export const now = "2030-02-15T12:00:00.000Z";
 
 export const ready = { now, status: "ready" };
 
@@ -38,7 +38,7 @@ export const clockOutput = /* @__PURE__ */ lazy(() =>
         .string()
         .meta({ format: "date-time" })
         .nullable()
-        .meta(words("The environment's time. Null when it has no clock.", "2026-02-15T12:00:00.000Z")),
+        .meta(words("The environment's time. Null when it has no clock.", "2030-02-15T12:00:00.000Z")),
       status: z
         .enum(["advancing", "ready"])
         .meta(

@@ -54,8 +54,8 @@ const dayBegin = lazy(() =>
 export const environmentUsageInput = lazy(() =>
   z.object({
     mode: mode.meta(words("The mode whose usage it is.", "live")),
-    from: dayBegin.meta(words("Usage of this day or later. The start of a day in UTC.", "2026-01-16T08:30:00.000Z")),
-    to: dayBegin.meta(words("Usage before this day. The start of a day in UTC.", "2026-02-16T08:30:00.000Z")),
+    from: dayBegin.meta(words("Usage of this day or later. The start of a day in UTC.", "2026-01-16T00:00:00.000Z")),
+    to: dayBegin.meta(words("Usage before this day. The start of a day in UTC.", "2026-02-16T00:00:00.000Z")),
     groupBy: z.enum(["day", "event", "model", "user", "member"]).meta(words("The groups of the totals.", "day")),
   }),
 );

@@ -15,7 +15,7 @@ export const setClockInput = lazy(() =>
       now: timestamp.meta(
         words(
           "Later than the environment's time, and at most ten years ahead of real time.",
-          "2026-02-15T12:00:00.000Z",
+          "2030-02-15T12:00:00.000Z",
         ),
       ),
     })

@@ -25,7 +25,7 @@ export default operation({
     returns: "The version.",
     example: () => {
       const { mode, rules } = examplePriceList;
-      return { body: { mode, rules, ifVersion: 3 }, output: examplePriceList };
+      return { body: { mode, rules }, output: examplePriceList };
     },
   }),
   handler: (admin, { params, body }) => setPrices(admin, params.appId, body),
