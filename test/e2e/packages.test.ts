@@ -63,6 +63,12 @@ describe("the packages, as they would be published", () => {
     }
   });
 
+  it.each(["ai-sdk", "react"])("purser-%s recognises the errors of the purser-client that is installed", (name) => {
+    const code = readFileSync(join(root, `clients/${name}/dist/index.js`), "utf8");
+    expect(code).toContain(' from "purser-client"');
+    expect(code).not.toContain("class extends Error");
+  });
+
   it("the example of purser-ai-sdk's README compiles with what was packed", async () => {
     const examples = join(root, "clients/ai-sdk/.examples");
     rmSync(examples, { recursive: true, force: true });

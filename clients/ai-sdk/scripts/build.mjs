@@ -9,6 +9,8 @@ await build({
   entryPoints: ["src/index.ts"],
   bundle: true,
   packages: "external",
+  // The paths of tsconfig.json lead to the sources of purser-client, which would then be bundled, with an error class of its own.
+  tsconfig: "tsconfig.build.json",
   format: "esm",
   target: "es2022",
   charset: "utf8",
