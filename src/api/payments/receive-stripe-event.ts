@@ -77,7 +77,10 @@ const openReceiver = createMiddleware<WithReceiver>(async (c, next) => {
   const root = inDatabaseOf(c.var.root, appId);
   const [receiver] = await all(root.db, selectReceiver({ appId, mode }));
   if (receiver === undefined) {
-    throw new PurserError("not_found", "No application accepts Stripe's events at this URL in this mode.");
+    throw new PurserError(
+      "not_found",
+      "No application accepts Stripe's events at this URL in this mode. Enter the signing secret in Purser first.",
+    );
   }
   c.set("ctx", createTenantCtx(root, appId, mode, receiver));
   c.set("receiver", receiver);
