@@ -3,6 +3,7 @@ import { afterAll, expect, it } from "vitest";
 import { requireLimit } from "../../../../src/books/limits/limits.ts";
 import { changeLimit, deleteLimit } from "../../../../src/books/limits/update-limit.ts";
 import { END_USER_SETTING } from "../../../support/end-user-setting.ts";
+import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { userToken } from "../../../support/keyed-routes.ts";
 import { limitsWorld } from "../../../support/limits.ts";
@@ -89,6 +90,26 @@ it("usage limits stop counting when deleted, even if open holds counted in them,
   expect(await used()).toEqual([0]);
   await use(5);
   expect(await used()).toEqual([5]);
+});
+
+it("usage limits that are deleted lose at most 10,000 counters in a step, however many of them are of one user's members", async () => {
+  const { app, clock, limitIds } = await limitsWorld({ limits: [{ per: "member" }] });
+  const row = await requireLimit(makeAdminCtx(clock), app.appId, limitIds[0] ?? "");
+  await env.DB.prepare(
+    `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
+     INSERT INTO usage_counters (environment_id, limit_id, account_id, member_number)
+     SELECT CAST(?1 AS INTEGER), ?2, (SELECT id FROM accounts WHERE environment_id = CAST(?1 AS INTEGER) AND user_id = 'u'), i FROM n`,
+  )
+    .bind(row.environmentId, row.id)
+    .run();
+  const left: number[] = [];
+  const db = hookedD1(env.DB, async () => {
+    const count = env.DB.prepare("SELECT count(*) AS left FROM usage_counters WHERE limit_id = ?").bind(row.id);
+    left.push((await count.first<number>("left")) ?? 0);
+  });
+  await deleteLimit(makeAdminCtx(clock, db), row);
+  // The first trip marks the limit as deleted, and the last deletes it.
+  expect(left).toEqual([12_000, 12_000, 2_000, 0]);
 });
 
 it.each<[string, object, string]>([
