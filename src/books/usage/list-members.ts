@@ -1,4 +1,5 @@
 import { invalidCursor } from "../../errors.ts";
+import { byCodePoints } from "../../lib/code-points.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -22,16 +23,6 @@ export interface MembersOutput {
     readonly lastUsedAt: string;
   }[];
   readonly nextCursor: string | null;
-}
-
-/** Compares texts by their code points, as SQLite does. */
-function byCodePoints(a: string, b: string): number {
-  const [first, second] = [[...a], [...b]];
-  for (const [index, character] of first.entries()) {
-    const difference = (character.codePointAt(0) ?? 0) - (second[index]?.codePointAt(0) ?? -1);
-    if (difference !== 0) return difference;
-  }
-  return first.length - second.length;
 }
 
 /**

@@ -3,6 +3,7 @@ import { asInteger, computed, drizzle, type ValueOf } from "../../db/query.ts";
 import { members, usageEvents } from "../../db/schema.ts";
 import { all, type StatementRow } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
+import { byCodePoints } from "../../lib/code-points.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { exactAmount, type Unit } from "../amounts/amount.ts";
 import { minorOfSum, partsOf } from "../amounts/amount-sql.ts";
@@ -229,7 +230,7 @@ const groupsInOrder = (a: UsageGroup, b: UsageGroup): number =>
   compare(a.model, b.model) ||
   compare(a.memberId, b.memberId);
 const compare = (a: string | null, b: string | null): number =>
-  a === b ? 0 : a === null || (b !== null && a < b) ? -1 : 1;
+  a === null || b === null ? Number(b === null) - Number(a === null) : byCodePoints(a, b);
 
 /** Returns sums by unit as the API returns them: only those above 0, with all their digits. */
 export const presentAmounts = (sums: ReadonlyMap<Unit, bigint>): { [U in Unit]?: number } =>

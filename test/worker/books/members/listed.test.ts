@@ -63,6 +63,21 @@ it("a payer's usage is listed by member, in the order of their ids, page by page
   expect(await callOk("GET", path.replace("userId=u", "userId=stranger"))).toEqual({ members: [], nextCursor: null });
 });
 
+it("a payer's usage has one order of ids, that of their code points, in lists and in totals", async () => {
+  const { callOk, use } = await limitsWorld({ limits: [] });
+  // The code units of "😀" are less than that of "ｚ", although its code point is greater.
+  const memberIds = ["a", "aa", "ｚ", "ｚa", "😀"];
+  for (const memberId of memberIds.toReversed()) await use(1, { eventId: memberId, memberId, event: memberId });
+  const span = "userId=u&from=2000-01-01T00:00Z&to=2100-01-01T00:00Z";
+  const { members } = await callOk("GET", `/usage/members?${span}`);
+  expect(members.map((member: { memberId: string }) => member.memberId)).toEqual(memberIds);
+  for (const group of ["member", "event"]) {
+    const { totals } = await callOk("GET", `/usage?${span}&groupBy=${group}`);
+    const ids = totals.map((total: Record<string, unknown>) => total[group === "member" ? "memberId" : group]);
+    expect(ids).toEqual(memberIds);
+  }
+});
+
 it("a payer's usage is summed by day for each pair of payer and member, for an operator who may see people", async () => {
   const { admin, app, clock, from, to } = await teamWorld();
   await sumDaysOf(makeAdminCtx(clock), app.environments.live);
