@@ -41,7 +41,8 @@ const cloudEvent = lazy(() =>
       time: occurredAt.nullish().meta(words(TIME_OF_USAGE, "2026-01-16T08:30:00Z")),
       data: cloudEventData.nullish().meta(words("The data.")),
     })
-    .refine((given) => given.data_base64 === undefined, {
+    // CloudEvents count a null as absent.
+    .refine((given) => given.data_base64 === undefined || given.data_base64 === null, {
       path: ["data_base64"],
       message: "must not be given: the data of an event is JSON",
     })

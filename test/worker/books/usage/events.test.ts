@@ -303,6 +303,14 @@ it("a CloudEvent is recorded once for each pair of source and id, also where the
   expect(await remaining()).toEqual([6]);
 });
 
+it("a CloudEvent may have attributes of null, which count as absent", async () => {
+  const { post, userId, remaining } = await makeSpender([wallet]);
+  const data = { quantities: { cents: 1 } };
+  const nulls = { time: null, data_base64: null, dataschema: null };
+  expect((await post(EVENTS, { ...attributes, ...nulls, subject: userId, data }, single)).status).toBe(200);
+  expect(await remaining()).toEqual([9]);
+});
+
 it("a CloudEvent in a batch is answered as in a list", async () => {
   const { post, userId } = await makeSpender([wallet]);
   const data = { quantities: { cents: 1 } };
