@@ -14,6 +14,7 @@ import { type ExportClaims, exportSecrets, openToken } from "./create-link.ts";
 import { documentEnd, documentPieces, fitsInSnapshot } from "./document.ts";
 import { guardLink, isEndOfLink, isLinkEnded } from "./end-links.ts";
 import { completeExport, type ExportAuditRow, failExport } from "./export-audit.ts";
+import { PayerErased } from "./member-events.ts";
 import { takeSnapshot } from "./snapshot.ts";
 
 export interface Download {
@@ -193,8 +194,8 @@ function streamDocument(pieces: AsyncGenerator<Utf8>, audit: Audit): Download {
     isOver = true;
     // If the database is the cause of the failure, writing the audit row fails too.
     const isThere = await audit.write("failed").catch(() => true);
-    // An erasure cuts the export (E5), which is no bug.
-    end.resolve(isThere ? cause : null);
+    // An erasure of the person (E5) or of a payer (ME6) cuts the export, which is no bug.
+    end.resolve(isThere && !(cause instanceof PayerErased) ? cause : null);
   };
   const body = new ReadableStream<Utf8>(
     {

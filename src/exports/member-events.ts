@@ -1,6 +1,6 @@
-import { sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import { describedEvent, usageTimes } from "../books/usage/describe-events.ts";
-import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
+import { asInteger, computed, drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, environments, members, usageEvents } from "../db/schema.ts";
 import { all, type StatementRow } from "../db/sql.ts";
 import { assert } from "../errors.ts";
@@ -77,7 +77,20 @@ const selectMemberPage = query((value: ValueOf<MemberPage>) => {
   );
 });
 
-/** Returns the events that the person used as a member, as JSON without brackets. Throws if a row of the snapshot is missing. */
+/** An erasure of the payer cuts the member from its events, and so this export (ME6). */
+export class PayerErased extends Error {}
+
+const selectPayerInBooks = query((value: ValueOf<{ accountId: number }>) =>
+  drizzle
+    .select(fields(accounts, "id"))
+    .from(accounts)
+    .where(and(eq(accounts.id, value("accountId")), eq(accounts.isErased, 0))),
+);
+
+/**
+ * Returns the events that the person used as a member, as JSON without brackets. Throws if a row of the snapshot is missing:
+ * `PayerErased` where the payer's erasure took it.
+ */
 export async function* memberEventPieces(
   { db }: Pick<Reading, "db">,
   memberships: readonly Membership[],
@@ -86,6 +99,7 @@ export async function* memberEventPieces(
     let after = 0;
     for (let left = rows; left > 0; ) {
       const page = await all(db, selectMemberPage({ accountId, number, after, last }));
+      if (page.length === 0 && (await all(db, selectPayerInBooks({ accountId }))).length === 0) throw new PayerErased();
       assert(page.length > 0 && page.length <= left, "every row that the snapshot counted is read");
       left -= page.length;
       after = page.at(-1)?.seq ?? last;

@@ -5,6 +5,7 @@ import { releaseReservation } from "../../../src/books/usage/release.ts";
 import { auditOf, documentOf, linkTo, open, readAll, readDocument, withoutOpenings } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { limitsWorld } from "../../support/limits.ts";
 import { device, identify, seen, send } from "../../support/people.ts";
 import {
   seedAnalytics,
@@ -173,6 +174,23 @@ it.each([
     expect(logged).not.toHaveBeenCalled();
   },
 );
+
+it("an export of a member is cut if its payer is erased while it streams, and the failure is recorded, but not logged as a bug", async () => {
+  const { app, clock, ask, use } = await limitsWorld({ limits: [] });
+  await use(1, { memberId: "ada" });
+  const logged = vi.spyOn(console, "error");
+  let isErased = false;
+  const erasePayer = async (trip: number) => {
+    if (trip !== 2) return;
+    isErased = (await ask("POST", "/erase-person", { distinctId: "u" })).body.status === "completed";
+  };
+  const response = await open(await linkTo(app, "ada", clock), clock, hookedD1(env.DB, erasePayer));
+  const text = await readAll(response);
+  expect(isErased).toBe(true);
+  expect(() => JSON.parse(text)).toThrow();
+  await expect.poll(() => auditOf(app, "ada")).toEqual(["opened", "failed"]);
+  expect(logged).not.toHaveBeenCalled();
+});
 
 it("exports complete while others are erased, and erasures lifted, before each of their trips, with devices that are only cut out", async () => {
   const clock = new Clock();
