@@ -76,11 +76,13 @@ class Import {
   end(line: number, outcome: Outcome, json: boolean): void {
     this.#tally.end(line, outcome);
     if (Date.now() - this.#savedAt < PROGRESS_EVERY_MS) return;
+    const isFirst = this.#savedAt === 0;
     this.#savedAt = Date.now();
     this.save();
+    // A later line may end before the first: then nothing is counted yet.
+    if (json || isFirst) return;
     const { granted, repeated, refused } = this.progress;
-    if (!json)
-      process.stderr.write(`Line ${this.progress.line}: ${granted} granted, ${repeated} before, ${refused} refused.\n`);
+    process.stderr.write(`Line ${this.progress.line}: ${granted} granted, ${repeated} before, ${refused} rejected.\n`);
   }
 
   /** Replaces the file at once, so that a kill leaves the old one. */
