@@ -182,6 +182,24 @@ it("purser diff and push takes explicit defaults for the same settings, and pull
   expect(await purser(["diff", ...target])).toEqual(same);
 });
 
+it("purser pull leaves out a section in which two things have one name, says so, and writes what diff reads", async () => {
+  const app = newName();
+  const target = ["--app", app, "--mode", "test"];
+  write(SETTINGS);
+  await purser(["push", ...target, "--yes", "--create-app", "--secrets-file", "secrets.tsv"], SECRETS);
+  const { apps } = await admin.listApps();
+  const appId = apps.find(({ name }) => name === app)?.appId ?? "";
+  await admin.createAlert({ appId, mode: "test", name: "LOW", unit: "tokens", below: { amount: 5 } });
+  await admin.createWebhook({ appId, mode: "test", url: SETTINGS.webhooks[0]?.url ?? "", types: ["credits.low"] });
+  const pulled = await purser(["pull", ...target]);
+  expect(pulled.code).toBe(0);
+  expect(pulled.err).toMatch(/leaves out alerts: Purser has alert "LOW" twice/);
+  expect(pulled.err).toMatch(/leaves out webhooks: Purser has webhook endpoint "\S+" twice/);
+  expect(await purser(["diff", ...target])).toEqual({ code: 0, out: "Purser is as the file says.\n", err: "" });
+  expect(await purser(["pull", ...target, "--file", "again.json"])).toMatchObject({ code: 0 });
+  expect(readFileSync(join(folder, "again.json"), "utf8")).not.toMatch(/"alerts"|"webhooks"/);
+});
+
 it("purser pull, diff and push shows what differs, ends with 2, and changes, archives and deletes only what it is told to", async () => {
   const app = newName();
   const target = ["--app", app, "--mode", "test"];

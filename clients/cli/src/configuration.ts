@@ -2,7 +2,7 @@ import { appendFileSync, chmodSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { CONFIG_FILE, type Config, readConfig, writeConfig } from "./config-file.ts";
 import { CliError, createTarget, findTarget, searchTarget, type Target, type TargetOptions } from "./connection.ts";
-import { type Change, configOf, planOf, readStates, type States, unsetStates } from "./plan.ts";
+import { type Change, configOf, duplicatesOf, planOf, readStates, type States, unsetStates } from "./plan.ts";
 import { fingerprint, SECTIONS, type State } from "./sections.ts";
 
 interface FileOptions extends TargetOptions {
@@ -42,8 +42,14 @@ const print = (text: string) => process.stdout.write(`${text}\n`);
 
 export async function pull({ file = CONFIG_FILE, json, ...options }: FileOptions): Promise<void> {
   const target = await findTarget(options);
-  const config = configOf(await readStates(target, Object.keys(SECTIONS)));
-  writeConfig(file, config);
+  const states = await readStates(target, Object.keys(SECTIONS));
+  const duplicates = duplicatesOf(states);
+  for (const [name, what] of duplicates) {
+    process.stderr.write(
+      `The file leaves out ${name}: Purser has ${what} twice. Change or delete one, and pull again.\n`,
+    );
+  }
+  writeConfig(file, configOf(states, duplicates));
   const { appName: app, mode } = target;
   print(json === true ? JSON.stringify({ app, mode, file }) : `Wrote the ${mode} settings of ${app} to ${file}.`);
 }

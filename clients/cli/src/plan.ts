@@ -38,10 +38,25 @@ export function unsetStates(names: readonly string[]): States {
   );
 }
 
-/** Returns Purser's settings as they stand in a file. */
-export function configOf(states: States): Config {
+/** Returns, by section, what Purser has twice under one name. A file cannot tell two such things apart. */
+export function duplicatesOf(states: States): ReadonlyMap<string, string> {
+  const found = Object.entries(SECTIONS).flatMap(([name, section]) => {
+    const state = states[name];
+    if (section.kind !== "list" || state === undefined) return [];
+    const twice = findTwice(
+      section,
+      (state as readonly Entry[]).map(({ item }) => item),
+    );
+    return twice === undefined ? [] : [[name, quoted(section, twice)] as const];
+  });
+  return new Map(found);
+}
+
+/** Returns Purser's settings as they stand in a file, without some sections. */
+export function configOf(states: States, leftOut: ReadonlyMap<string, unknown>): Config {
+  const entries = Object.entries(states).filter(([name]) => !leftOut.has(name));
   return Object.fromEntries(
-    Object.entries(states).map(([name, state]) => {
+    entries.map(([name, state]) => {
       const defaults = SECTIONS[name]?.defaults ?? {};
       if ("value" in state) {
         const { value } = state;
@@ -71,6 +86,12 @@ const entryNamed = (section: ListSection, state: State, item: Item): Entry => {
   return found;
 };
 
+/** Returns the first item whose name an earlier one has. */
+function findTwice(section: ListSection, items: readonly Item[]): Item | undefined {
+  const names = items.map(section.nameOf);
+  return items.find((_, at) => names.indexOf(names[at] ?? "") < at);
+}
+
 function changesOfList(
   name: string,
   section: ListSection,
@@ -78,7 +99,7 @@ function changesOfList(
   wanted: readonly Item[],
 ): Change[] {
   const names = wanted.map(section.nameOf);
-  const twice = wanted.find((item, at) => names.indexOf(section.nameOf(item)) < at);
+  const twice = findTwice(section, wanted);
   if (twice !== undefined) throw new CliError(`The file has ${quoted(section, twice)} twice.`);
   const written = wanted.flatMap((item): Change[] => {
     const what = quoted(section, item);
