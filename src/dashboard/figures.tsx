@@ -95,8 +95,9 @@ const figure = <Row,>({ read, hasUnits = false, ...own }: FigureDeclaration<Row>
     words: ["First page", "Next page"],
   });
 
-const ABOUT_ENTRIES = `Entries by user. The entries are exact. Users are found by their activity, which is approximate, so some
-  may be missing. A page searches ${EXAMINED_USERS_MAX} users and ${EXAMINED_ENTRIES_MAX} entries.`;
+const ABOUT_ENTRIES = `Entries by user. Their sum may be below the figure: recurring grants to users who did nothing else since are
+  not listed, and users who were erased soon after may be missing. Users are found by their activity, which is approximate. A page
+  searches ${EXAMINED_USERS_MAX} users and ${EXAMINED_ENTRIES_MAX} entries.`;
 
 const entriesFigure = (kind: EntriesOf, title: string, about = "") =>
   figure<FoundEntry>({

@@ -31,7 +31,10 @@ it("the dashboard explains its settings and figures in the agreed words", async 
     ],
     [`webhooks/${webhookId}`, "Off (cancels unsent messages)"],
     [`webhooks/${webhookId}/rotate`, "Any older secret stops now."],
-    [`figures?figure=granted&from=${day}&to=${day}`, "Entries by user."],
+    [
+      `figures?figure=granted&from=${day}&to=${day}`,
+      "Their sum may be below the figure: recurring grants to users who did nothing else since",
+    ],
     ["payments/pi_1", "Already spent: due back, but not there any more", "Paid", "Refunded", "Withheld"],
     ["payments/pi_2", "No such pack"],
     ["people/erase?distinctId=ana", "Kept, pseudonymised"],
