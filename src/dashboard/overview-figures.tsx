@@ -92,13 +92,19 @@ const Revenue = ({ overview }: OverviewProps) => {
   return (
     <FigureCard title={`Revenue, ${days} days`} to={figurePath("money", spanOf(overview))}>
       {sums.length === 0 && <p class="value">–</p>}
-      {sums.map(({ net, ...parts }) => (
-        <p>
-          <span class="value">{moneyText(net, parts.currency)}</span>{" "}
-          <Delta now={net} before={earlier.find(({ currency }) => currency === parts.currency)?.net ?? 0} days={days} />
-          <span class="soft line">{moneySumsText(parts)}</span>
-        </p>
-      ))}
+      <div class="sums">
+        {sums.map(({ net, ...parts }) => (
+          <p>
+            <span class="value">{moneyText(net, parts.currency)}</span>{" "}
+            <Delta
+              now={net}
+              before={earlier.find(({ currency }) => currency === parts.currency)?.net ?? 0}
+              days={days}
+            />
+            {(parts.refunded !== 0 || parts.withheld !== 0) && <span class="soft line">{moneySumsText(parts)}</span>}
+          </p>
+        ))}
+      </div>
       <p class="soft">
         At Stripe, each amount on its own day
         {elsewhere.length > 0 && (

@@ -59,7 +59,7 @@ it("the money of the overview is that of all payments, each amount on its own da
     { currency: "usd", captured: 3_500, refunded: 900, withheld: 0 },
   ]);
   const overview = (await read("overview?days=7")).text.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
-  expect(overview).toContain("€7.00 €7.00 paid");
+  expect(overview).not.toContain("€7.00 paid");
   expect(overview).toContain("$26.00 $35.00 paid, $9.00 refunded");
 });
 
