@@ -2,6 +2,7 @@ import { and, eq, sql } from "drizzle-orm";
 import { asInteger, boundLimit, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { usageDays, usageEvents } from "../../db/schema.ts";
 import { all, type StatementRow } from "../../db/sql.ts";
+import { byCodePoints } from "../../lib/code-points.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { exactAmount, UNITS, type Unit } from "../amounts/amount.ts";
@@ -43,13 +44,16 @@ export interface ListPreview {
 
 type PreviewSpan = { environmentId: number; from: number; to: number; limit: number };
 
-/** Events of the newest days first. The day sums find them, because no index has the events of all users by time. */
+/**
+ * Events of the newest days first, then by account and time. The day sums find them, because no index has the events of all users by
+ * time. An order of the whole would read all events: SQLite reads the pairs of day and account one by one, in their order.
+ */
 const selectLatestEvents = query((value: ValueOf<PreviewSpan>) => {
   const used = sql`(SELECT DISTINCT sums.used_on, sums.account FROM (
     SELECT ${usageDays.day} AS used_on, ${usageDays.accountId} AS account FROM ${usageDays}
     WHERE ${usageDays.environmentId} = ${value("environmentId")} AND ${usageDays.day} BETWEEN ${value("from")} AND ${value("to")}
-    ORDER BY ${usageDays.day} DESC LIMIT ${PREVIEW_SUMS_MAX}
-  ) AS sums) AS used`;
+    ORDER BY ${usageDays.day} DESC, ${usageDays.accountId} DESC LIMIT ${PREVIEW_SUMS_MAX}
+  ) AS sums ORDER BY sums.used_on DESC, sums.account DESC LIMIT ${PREVIEW_SUMS_MAX}) AS used`;
   return drizzle
     .select(
       fields(
@@ -58,7 +62,7 @@ const selectLatestEvents = query((value: ValueOf<PreviewSpan>) => {
       ),
     )
     .from(used)
-    .crossJoin(usageEvents)
+    .crossJoin(sql`${usageEvents} INDEXED BY usage_events_occurred`)
     .where(
       and(
         eq(usageEvents.accountId, sql`used.account`),
@@ -128,11 +132,13 @@ export async function previewList(ctx: TenantCtx, rules: readonly PriceRule[]): 
       const sum = units.of.get(unit);
       return sum === undefined ? [] : [presentChange(unit, sum)];
     }),
-    models: [...models.of].map(([key, sum]) => {
-      // `add` made the key.
-      const [model, unit] = JSON.parse(key) as [string | null, Unit];
-      return { model, events: sum.events, ...presentChange(unit, sum) };
-    }),
+    models: [...models.of]
+      .map(([key, sum]) => {
+        // `add` made the key.
+        const [model, unit] = JSON.parse(key) as [string | null, Unit];
+        return { model, events: sum.events, ...presentChange(unit, sum) };
+      })
+      .toSorted((a, b) => b.events - a.events || byCodePoints(a.model ?? "", b.model ?? "")),
     unpriced: [...unpriced.values()].toSorted((a, b) => b.events - a.events),
   };
 }

@@ -196,6 +196,18 @@ it("a review tells what the list would have charged the last week's events, and 
   expect(text).toContain("2 events with meters");
 });
 
+it("a review lists the models with the most events first, then by name, whatever the order of the events", async () => {
+  const w = await pricesPages();
+  await w.setPrices([{ unit: "cents", per: { input: 0.001 } }]);
+  for (const [index, model] of ["z", "b", "a", "b"].entries())
+    await w.spend(`e${index}`, { event: "chat", model, meters: { input: 1_000 } });
+  await sumDaysOf(makeAdminCtx(w.clock), w.app.environments.live);
+  const { html } = await w.post("prices/review", {
+    ...{ ifVersion: "1", "rules.0.unit": "cents", "rules.0.per": "input 0.002" },
+  });
+  expect(tableRows(html, "By model").map((row) => row[0])).toEqual(["b", "a", "z"]);
+});
+
 it.each([
   // 1,000 of input and 1,000 of output cost 3 cents before.
   ["input 0.001, output 0.0017693", "7.7 % less: 2.7693 cents instead of 3."],
