@@ -165,7 +165,6 @@ function readActorName(name: string): string {
 }
 
 async function checkToken(c: PageContext, token: string): Promise<void> {
-  assertSameOrigin(c);
   if (!(await isAdminToken(incomingOf(c), token, readAdminToken(c.var.root.settings)))) {
     throw new PurserError("invalid_key", "Wrong admin token.", { param: "token" });
   }
@@ -201,6 +200,8 @@ export const signInRoutes = createDashboardRoutes()
     const { settings } = c.var.root;
     const adminToken = readAdminToken(settings);
     if (settings.access !== null) throw new PurserError("forbidden", "This dashboard uses Cloudflare Access.");
+    // Before the form is read: another site must not have a form of its own kept until somebody signs in.
+    assertSameOrigin(c);
     const { next, token = "", name = "", ...form } = await readForm(c.req.raw, { fieldsMax: SIGN_IN_FIELDS_MAX });
     const kept = readKeptForm(form.kept);
     let cookie: string;

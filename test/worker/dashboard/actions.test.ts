@@ -152,6 +152,9 @@ it("after the session ended, a form is kept through the sign-in, waits for a con
   const kept = hidden(signIn, "kept").replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">");
   const wrong = await (await browser.post("/admin/sign-in", { token: "wrong", kept })).text();
   expect(hidden(wrong, "kept")).toBe(hidden(signIn, "kept"));
+  const other = { "sec-fetch-site": "cross-site" };
+  const forged = await browser.post("/admin/sign-in", { token: "", name: "", kept }, other);
+  expect([forged.status, hidden(await forged.text(), "kept")]).toEqual([403, ""]);
   const page = await (await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name: "Ana", kept })).text();
   expect(page).toContain(`action="${at}/keys"`);
   expect(page).not.toContain("<b>Kept");
