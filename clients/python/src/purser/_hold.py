@@ -63,7 +63,8 @@ class _Hold:
     ) -> None:
         """Reports the total usage so far, and the model if it is not the reserved one.
 
-        Either quantities or `meters`, which the price list turns into quantities. The latest report counts, also when the work raises afterwards.
+        Either quantities or `meters`, which the price list turns into quantities. The latest report
+        counts, also when the work raises afterwards.
         """
         if not self._is_open:
             raise RuntimeError("The hold has ended, or has not begun: this usage would be lost.")
