@@ -1,6 +1,6 @@
 import type { CallOptions } from "./operation.ts";
 import { type Described, type Fields, requestOf } from "./request.ts";
-import { type Memory, type PurserSettings, send } from "./send.ts";
+import { fitsHeader, type Memory, type PurserSettings, send } from "./send.ts";
 
 type Call = (input?: Fields, options?: CallOptions) => Promise<Fields>;
 
@@ -17,10 +17,11 @@ function pagesOf(call: Call, list: string, input: Fields = {}, options?: CallOpt
   return Object.assign(first, { [Symbol.asyncIterator]: entries });
 }
 
-/** Throws `TypeError` if a setting is missing, for example because an environment variable is not set. */
+/** Throws `TypeError` if a setting is missing or malformed, for example because an environment variable is not set. */
 function assertSettings({ url, key }: PurserSettings): void {
   if (!/^https?:\/\/./.test(url)) throw new TypeError("Purser needs a url, such as https://purser.example.com.");
   if (!key) throw new TypeError("Purser needs a key: sk_…, pk_… or the administrator's token.");
+  if (!fitsHeader(key)) throw new TypeError("Purser needs a key of one line. Check how its variable is set.");
 }
 
 /** The members that every client has in addition to its operations. */

@@ -76,7 +76,10 @@ const KINDS: Readonly<Record<string, string>> = {
   admin: "the administrator's token or an administration key",
 };
 
-/** Throws `TypeError` for a key that the operation never accepts. */
+/** Whether a header can carry a text. If not, the error of `fetch` would show the text. */
+export const fitsHeader = (text: string): boolean => /^[ -\u00ff]*$/.test(text.trim());
+
+/** Throws `TypeError` for a key that the operation never accepts, and for a token that no header carries. */
 function assertKey({ operation, keys, takesUserToken }: Request, key: string, token: string | undefined): void {
   const kind = /^(sk|pk|rk)_/.exec(key)?.[1] ?? "admin";
   const accepted = keys.split(" ");
@@ -87,6 +90,8 @@ function assertKey({ operation, keys, takesUserToken }: Request, key: string, to
   if (kind === "pk" && takesUserToken === true && token === undefined) {
     throw new TypeError(`${operation} with a publishable key needs userToken: the user's JWT from your own sign-in.`);
   }
+  if (token !== undefined && !fitsHeader(token))
+    throw new TypeError(`${operation}: userToken is no JWT: it has characters that no header carries.`);
 }
 
 /** A string, or a number with more than 15 digits or an exponent. A double represents all other numbers. */
@@ -152,7 +157,9 @@ async function tryOnce(
     ...(ifLatestAuditEntry === undefined ? {} : { "if-latest-audit-entry": String(ifLatestAuditEntry) }),
     ...(method === "GET" && memory.bookmark !== null ? { "x-d1-bookmark": memory.bookmark } : {}),
   };
-  const init = { method, headers, body, signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]) };
+  const signals = signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
+  // After a redirect, another host would get the user's token and the body.
+  const init: RequestInit = { method, headers, body, signal: signals, redirect: "manual" };
   let response: Response;
   let value: unknown;
   try {
