@@ -225,6 +225,15 @@ def test_rejects_a_key_that_no_header_can_carry_without_showing_it(key: str) -> 
     assert key == "" or key not in str(raised.value)
 
 
+@pytest.mark.parametrize("token", ["a.b\nc", "a.b.c\n", " a.b.c", "a.b.ä"])
+def test_rejects_a_token_that_no_header_can_carry_without_showing_it(token: str) -> None:
+    http = httpx.Client(transport=httpx.MockTransport(lambda _: pytest.fail("Nothing is sent.")))
+    page = Purser(url="https://purser.example", key="pk_live_x", user_token=token, http_client=http)
+    with pytest.raises(ValueError, match="user_token is no JWT") as raised:
+        page.list_balances(user_id="u")
+    assert token not in str(raised.value)
+
+
 async def test_rejects_a_key_of_the_wrong_kind_before_anything_is_sent(
     world: World, transport: FaultyTransport
 ) -> None:

@@ -27,6 +27,9 @@ PAUSE_SECONDS = 0.1
 #: The longest `Retry-After` that the client waits for. If it is longer, the call raises at once.
 RETRY_AFTER_SECONDS_MAX = 60.0
 
+#: The texts of headers. For any other, the error of httpx would show the text.
+HEADER_TEXT = re.compile(r"([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?")
+
 KINDS = {
     "sk": "a secret key, sk_…",
     "pk": "a publishable key, pk_…",
@@ -109,7 +112,7 @@ class Session:
 
 
 def _assert_key(request: Request, key: str, token: str | None) -> None:
-    """Raises `ValueError` for a key that the operation never accepts."""
+    """Raises `ValueError` for a key that the operation never accepts, and for a malformed token."""
     found = re.match(r"(sk|pk|rk)_", key)
     kind = found[1] if found else "admin"
     accepted = request.operation.keys.split()
@@ -120,6 +123,10 @@ def _assert_key(request: Request, key: str, token: str | None) -> None:
         raise ValueError(
             f"{request.name} with a publishable key needs user_token: the user's JWT from your "
             "own sign-in."
+        )
+    if token is not None and not HEADER_TEXT.fullmatch(token):
+        raise ValueError(
+            f"{request.name}: user_token is no JWT: it has characters that no header carries."
         )
 
 
