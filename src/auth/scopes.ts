@@ -4,9 +4,10 @@ import type { AdminRights, Mode, RouteRequirement, Scope, ScopeChoice, SystemCtx
 /** The scopes, each with its meaning for the reference. */
 export const SCOPES: Readonly<Record<Scope, string>> = {
   read: "Read settings and figures that name no user.",
-  people: "Read what names users: payments, Stripe's events, deliveries, the audit by user, verification.",
-  write: "Change packs, alerts, usage limits, expiry notices and statements.",
-  grants: "Adjust balances and settle payments.",
+  people:
+    "Read what names users: payments, Stripe's events, deliveries, the audit and the usage by user, the users of an alert, verification.",
+  write: "Change packs, prices, unit names, alerts, usage limits and expiry notices, and create statements.",
+  grants: "Adjust balances, settle payments and set carries.",
   settings: "Change applications, publishable keys, the test clock and the limits of analytics.",
   access:
     "Change secret and relay keys, end-user sign-in, Stripe's settings and webhooks. This scope gives access to all data that the " +
