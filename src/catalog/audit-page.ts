@@ -13,7 +13,7 @@ export interface AuditEntry {
   readonly at: string;
   readonly by: string;
   readonly action: Action;
-  readonly target: string;
+  readonly target: string | null;
   readonly userId: string | null;
   readonly details: { readonly [name: string]: unknown };
 }
@@ -101,15 +101,19 @@ export async function listAudit(
   return { page: { entries, nextCursor: isEnd ? null : encodeCursor(last.seq, scope) }, newestSeq: rows[0]?.seq ?? 0 };
 }
 
+/** Whether callers choose the ids of what actions change. Such an id may name a person. */
+const isTargetChosen = (action: string): boolean => action.startsWith("recurring.");
+
 /** Returns an entry in the form of the API. */
 export function presentAuditEntry(root: Pick<SystemCtx, "rights">, row: AuditRow): AuditEntry {
+  const mayKnow = maySeeUsers(root);
   return {
     at: iso(row.atMs),
     by: row.by,
     // Only `insertAuditEntry` writes rows, from values of these types.
     action: row.action as Action,
-    target: row.target,
-    userId: maySeeUsers(root) ? row.userId : null,
+    target: mayKnow || !isTargetChosen(row.action) ? row.target : null,
+    userId: mayKnow ? row.userId : null,
     details: row.details,
   };
 }

@@ -156,9 +156,11 @@ const auditList: Resource<ShownAuditEntry> = {
     "Every administrative action on this application, in both modes, by API or dashboard. Entries cannot be changed.",
   columns: [
     ...ACT_COLUMNS,
-    fieldColumn("target", "About", ({ target, action, details }) => (
-      <Target target={target} action={action} details={details} />
-    )),
+    fieldColumn(
+      "target",
+      "About",
+      ({ target, action, details }) => target !== null && <Target target={target} action={action} details={details} />,
+    ),
     rare(
       fieldColumn(
         "userId",

@@ -89,7 +89,7 @@ async function failAsChanged(
   const { entries, newest } = await readAudit(target, AUDIT_PAGE_MAX);
   const told = entries
     .slice(0, newest - sincePlan)
-    .filter(({ action, target: what }) => pattern.test(action) && !own.has(what))
+    .filter(({ action, target: what }) => pattern.test(action) && (what === null || !own.has(what)))
     .map(({ at, by, action, target: what }) => `  ${at} ${action} ${what} by ${by}`);
   throw new CliError(
     [

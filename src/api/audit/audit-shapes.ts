@@ -18,7 +18,15 @@ const auditEntry = /* @__PURE__ */ lazy(() =>
           ),
         ),
       action: z.enum(ACTIONS).meta(words("What was done.", "pack.changed")),
-      target: z.string().meta(words("The id of the changed application, key or pack.", "cpk_1mVt9sD4gE6uXa8oPzJ2Rq")),
+      target: z
+        .string()
+        .nullable()
+        .meta(
+          words(
+            "The id of what was changed, such as a key or a pack. Null for a recurring grant, whose id you choose, and an administration key without the scope `people`.",
+            "cpk_1mVt9sD4gE6uXa8oPzJ2Rq",
+          ),
+        ),
       userId: z
         .string()
         .nullable()

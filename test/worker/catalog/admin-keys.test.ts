@@ -4,7 +4,7 @@ import { isAdminKey, writeAdminKey } from "../../../src/db/key-form.ts";
 import { sha256 } from "../../../src/lib/encoding.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { firstDb, makeAdminKey } from "../../support/admin-keys.ts";
-import { browse } from "../../support/browse.ts";
+import { browse, openDashboard } from "../../support/browse.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { ADMIN } from "../../support/paths.ts";
@@ -161,6 +161,26 @@ it("an administration key without `people` sees no user in the audit, and only t
     expect(acts.map((act: { userId: string | null }) => act.userId)).toEqual([userId]);
     const listed = await call("GET", `${ADMIN}/apps/${app.appId}/webhooks?mode=live`, { key: reads });
     expect(listed.body.webhooks.map((webhook: { url: string }) => webhook.url)).toEqual([shown]);
+  }
+});
+
+it("an administration key without `people` sees no id in the audit that a caller chose", async () => {
+  const app = await makeApp();
+  const packId = await makeOpenAmountPack(app.appId, "Pack", "tokens");
+  const recurringId = "rec_ann@example.com";
+  const body = { userId: "u", packId, quantity: 5, every: "month", recurringId };
+  const created = await call("POST", "/api/v1/credits/recurring", { key: app.keys.sk_live, body });
+  expect(created.status).toBe(200);
+  const { send } = await openDashboard(app);
+  const fields = { userId: "u", recurringId, at: "now", reason: "Asked" };
+  expect((await send("users/recurring/cancel", fields)).status).toBe(303);
+  for (const [scopes, target] of [
+    [["read"], null],
+    [["read", "people"], recurringId],
+  ] as const) {
+    const { key: reads } = await makeAdminKey(call, { scopes });
+    const { entries } = (await call("GET", `${ADMIN}/apps/${app.appId}/audit`, { key: reads })).body;
+    expect(entries[0]).toMatchObject({ action: "recurring.cancelled", target });
   }
 });
 
