@@ -19,6 +19,8 @@ export default operation({
   }),
   handler: (ctx, _input, { setHeader }) => {
     setHeader("cache-control", "private, max-age=300");
+    // The key says whose names they are, and a browser would look at the URL alone.
+    setHeader("vary", "authorization");
     return getUnitNames(ctx);
   },
 });

@@ -36,6 +36,8 @@ it("the names of units are read with a secret or publishable key, without a user
     const answer = await call("GET", "/api/v1/unit-names", { key });
     expect([answer.status, answer.body]).toEqual([200, { names: credits }]);
     expect(answer.headers.get("cache-control")).toBe("private, max-age=300");
+    // The URL does not say which environment's names a browser has.
+    expect(answer.headers.get("vary")).toBe("authorization");
   }
   expect((await call("GET", "/api/v1/unit-names", { key: app.keys.pk_test })).body).toEqual({ names: {} });
   expectError(await call("GET", "/api/v1/unit-names"), "invalid_key");
