@@ -130,7 +130,8 @@ export class PurserBalance extends Base {
 
   attributeChangedCallback(_name: string, before: string | null, after: string | null): void {
     if (!this.#isOnPage || before === after) return;
-    // Another user's credits must not stay visible while this user's are read.
+    // Another user's credits must not stay visible while this user's are read, nor appear when their own read ends.
+    this.#request?.abort();
     this.#show("loading", []);
     this.#refresh();
   }

@@ -222,6 +222,22 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     expect(await textIn("unknown")).toBe("Your credits cannot be shown now.");
   });
 
+  it("shows no credits of the user before, if its user changes during a read while the page is hidden", async () => {
+    await grant("hedy", "tokens", 100);
+    await openElement("hedy");
+    await textIn("ok");
+    const hide = (state: string) =>
+      `Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });`;
+    await run(
+      `balance.getToken = () => new Promise((resolve) => { globalThis.late = resolve; }); globalThis.first = balance.refresh();
+      ${hide("hidden")} balance.setAttribute("user-id", "ivan");
+      globalThis.late(${JSON.stringify(await userToken(END_USER_SECRET, "hedy"))});`,
+    );
+    await run("globalThis.first");
+    expect(await textIn("loading")).toBe("");
+    await run(hide("visible"));
+  });
+
   it("shows that credits are unknown when offline, without a token, or after an outdated response", async () => {
     await grant("mallory", "tokens", 100);
     await openElement("mallory");
@@ -381,6 +397,11 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await run('balance.setAttribute("text-tokens", "my tokens")');
     await run("balance.refresh()");
     expect(await textIn("ok")).toBe(`<b>credits 7 my tokens 1 Cents 5 ${next.replace("word", "my tokens")}`);
+    // A browser keeps the names, but for their own environment.
+    const url = `${server.url}/api/v1/unit-names`;
+    const read = (sent: string) =>
+      run(`fetch("${url}", { headers: { authorization: "Bearer ${sent}" } }).then((answer) => answer.json())`);
+    expect([await read(publishableKey), await read(named.keys.pk_test)]).toEqual([{ names }, { names: {} }]);
   });
 
   it("shows a member the balances of the team that the token names, and the member's own limits", async () => {
