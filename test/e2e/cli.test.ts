@@ -263,6 +263,24 @@ it("purser diff and push sees that a price of Stripe means an archived pack, and
   expect(await purser(["diff", ...target])).toMatchObject({ code: 0 });
 });
 
+it("purser pull and push reject a key that may not see the URLs of endpoints, and create none twice", async () => {
+  const { appId } = await admin.createApp({ name: `Masked ${crypto.randomUUID()}` });
+  const { webhooks } = SETTINGS;
+  write({ webhooks });
+  const target = ["--app", appId, "--mode", "test"];
+  expect((await purser(["push", "--yes", ...target])).code).toBe(0);
+  const { key } = await admin.createAdminKey({ name: "CI", scopes: ["read", "write", "settings", "access"] });
+  for (const command of [
+    ["push", "--yes"],
+    ["pull", "--file", "pulled.json"],
+  ]) {
+    const { code, err } = await purser([...command, ...target], { PURSER_ADMIN_KEY: key });
+    expect([code, err]).toEqual([1, expect.stringContaining("The administration key lacks the scope `people`")]);
+  }
+  expect((await admin.listWebhooks({ appId, mode: "test" })).webhooks).toHaveLength(webhooks.length);
+  expect(existsSync(join(folder, "pulled.json"))).toBe(false);
+});
+
 it("purser pull, diff and push stops with nothing more done when something changes meanwhile, and says what and by whom", async () => {
   const app = newName();
   const target = ["--app", app, "--mode", "test"];
