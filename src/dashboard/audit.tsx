@@ -8,7 +8,8 @@ import { customColumn, fieldColumn, realTimeColumn, textColumn } from "./columns
 import { textField, useRequest } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { userPath } from "./links.tsx";
-import { type ListColumn, RowsTable, rare } from "./list.tsx";
+import { RowsTable, rare } from "./list.tsx";
+import type { ListColumn } from "./read-list.ts";
 import { listRoutes, type Resource } from "./resource.tsx";
 import { UnitAmount } from "./unit-amount.tsx";
 

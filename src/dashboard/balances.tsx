@@ -1,5 +1,6 @@
 import { listInput } from "../api/credits/list-balances.ts";
-import { AS_OF_ENTRIES_MAX, findBalances, listBalancesAsOf, SEARCHED_BALANCES_MAX } from "../books/credits/list.ts";
+import { findBalances, SEARCHED_BALANCES_MAX } from "../books/credits/find-balances.ts";
+import { AS_OF_ENTRIES_MAX, listBalancesAsOf } from "../books/credits/list-as-of.ts";
 import type { ShownBalance } from "../books/credits/read-balance.ts";
 import type { BalanceStatus } from "../books/ledger/balance.ts";
 import { balanceColumn, fieldColumn, remainingColumn, tagColumn, textColumn, timeColumn } from "./columns.tsx";

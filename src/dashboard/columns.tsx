@@ -3,7 +3,7 @@ import { AppLink } from "./app-link.tsx";
 import { RowMenu, Tag } from "./components.tsx";
 import { amountText, moneyText, Time } from "./format.tsx";
 import { BalanceLink, PersonLink, UserLink } from "./links.tsx";
-import type { CellValue, ListColumn } from "./list.tsx";
+import type { CellValue, ListColumn } from "./read-list.ts";
 import { numberHead } from "./table.tsx";
 import { PartOfAmount, UnitAmount } from "./unit-amount.tsx";
 

@@ -16,7 +16,7 @@ import { Field } from "./fields.tsx";
 import { type PageContext, parseForm, timeField } from "./form.ts";
 import { AppForm, FormCard } from "./form-card.tsx";
 import { amountText, Time } from "./format.tsx";
-import { LIST_PAGE_ROWS } from "./list.tsx";
+import { LIST_PAGE_ROWS } from "./read-list.ts";
 import type { AroundPart, Resource } from "./resource.tsx";
 import { repeatable } from "./session.tsx";
 import { attemptFailure, type EndpointAction } from "./webhooks.tsx";

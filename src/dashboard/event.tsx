@@ -11,7 +11,8 @@ import type { Form, PageContext } from "./form.ts";
 import { amountText, quantitiesText, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { EventLink, ReservationLink, releasePath, toUser, UserLink, userPath } from "./links.tsx";
-import { type ListColumn, RowsTable } from "./list.tsx";
+import { RowsTable } from "./list.tsx";
+import type { ListColumn } from "./read-list.ts";
 import { BeforeAfter, QuantityList } from "./unit-amount.tsx";
 
 type EventOfPage = Awaited<ReturnType<typeof readUsageEvent>>;

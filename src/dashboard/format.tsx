@@ -1,6 +1,7 @@
 import { createContext, useContext } from "hono/jsx";
 import { doubleOf } from "../books/amounts/amount.ts";
 import { numberText } from "../lib/json.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../lib/time.ts";
 
 /** This file formats numbers and times for people, the same on every page, in UTC. */
 let number: Intl.NumberFormat | undefined;
@@ -29,9 +30,9 @@ export const timeText = (iso: string | null, otherwise = "never"): string =>
   iso === null ? otherwise : iso.slice(0, 19).replace("T", " ");
 
 const SPANS = [
-  [86_400_000, "day"],
-  [3_600_000, "hour"],
-  [60_000, "minute"],
+  [DAY_MS, "day"],
+  [HOUR_MS, "hour"],
+  [MINUTE_MS, "minute"],
   [1_000, "second"],
 ] as const;
 
@@ -107,9 +108,9 @@ let relative: Intl.RelativeTimeFormat | undefined;
 let date: Intl.DateTimeFormat | undefined;
 
 const TIME_UNITS = [
-  [86_400_000, "day"],
-  [3_600_000, "hour"],
-  [60_000, "minute"],
+  [DAY_MS, "day"],
+  [HOUR_MS, "hour"],
+  [MINUTE_MS, "minute"],
 ] as const;
 /** The distance in days beyond which a time is shown as a date. */
 const RELATIVE_DAYS_MAX = 30;
@@ -121,7 +122,7 @@ function nearText(atMs: number, nowMs: number): string {
   const away = atMs - nowMs;
   const [size, unit] = TIME_UNITS.find(([each]) => Math.abs(away) >= each) ?? [0, null];
   if (unit === null) return away <= 0 ? "just now" : "in less than a minute";
-  if (Math.abs(away) >= RELATIVE_DAYS_MAX * 86_400_000) return date.format(atMs);
+  if (Math.abs(away) >= RELATIVE_DAYS_MAX * DAY_MS) return date.format(atMs);
   return relative.format(Math.trunc(away / size), unit);
 }
 

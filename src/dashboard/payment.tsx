@@ -29,8 +29,9 @@ import { moneyText } from "./format.tsx";
 import { listOfferedPacks } from "./grant.tsx";
 import { page } from "./layout.tsx";
 import { ALREADY_SPENT, paymentPath, StripeLink, stripeUrl, UserLink } from "./links.tsx";
-import { type ListColumn, RowsTable } from "./list.tsx";
+import { RowsTable } from "./list.tsx";
 import { StatusTag } from "./payments.tsx";
+import type { ListColumn } from "./read-list.ts";
 import { namedByStripe, SettleForm, settleRoutes } from "./settle-payment.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 

@@ -14,7 +14,8 @@ import { AppForm, onSubmit, type ShowForm } from "./form-card.tsx";
 import { amountText, queryString, Time, timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { PersonLink } from "./links.tsx";
-import { type ListColumn, RowsTable } from "./list.tsx";
+import { RowsTable } from "./list.tsx";
+import type { ListColumn } from "./read-list.ts";
 import { keepOnce, takeOnce } from "./session.tsx";
 import { TableCard } from "./table.tsx";
 

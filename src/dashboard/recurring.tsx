@@ -12,7 +12,7 @@ import { type Form, type PageContext, parseForm } from "./form.ts";
 import { AppForm, onSubmit } from "./form-card.tsx";
 import { amountText, everyText, Time, timeText } from "./format.tsx";
 import { RECURRING_PATH, toUser, UserLink, userPath } from "./links.tsx";
-import type { ListColumn } from "./list.tsx";
+import type { ListColumn } from "./read-list.ts";
 import { Table } from "./table.tsx";
 import { BeforeAfter } from "./unit-amount.tsx";
 

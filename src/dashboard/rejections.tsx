@@ -4,7 +4,8 @@ import { codeColumn, customColumn, fieldColumn, numberColumn, realTimeColumn, te
 import type { Form } from "./form.ts";
 import { amountText, quantitiesText } from "./format.tsx";
 import { UserLink } from "./links.tsx";
-import { type ListColumn, rare } from "./list.tsx";
+import { rare } from "./list.tsx";
+import type { ListColumn } from "./read-list.ts";
 import { listRoutes, type Resource } from "./resource.tsx";
 import { exactText, QuantityList, UnitsContext } from "./unit-amount.tsx";
 

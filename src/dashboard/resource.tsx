@@ -6,7 +6,8 @@ import { catchRejection, createDashboardRoutes, type Form, type PageContext } fr
 import type { ShowForm } from "./form-card.tsx";
 import { amountText, queryString } from "./format.tsx";
 import { page } from "./layout.tsx";
-import { csvFile, type ListColumn, type ListPage, ListTable, readShownList, type ShownList } from "./list.tsx";
+import { ListTable } from "./list.tsx";
+import { csvFile, type ListColumn, type ListPage, readShownList, type ShownList } from "./read-list.ts";
 import type { Section } from "./shell.tsx";
 
 /** A filter of a list: a choice if it has options, kept unseen if it has no label, otherwise a text. */

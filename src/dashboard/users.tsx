@@ -22,7 +22,8 @@ import { createDashboardRoutes, type Form, type PageContext, textField } from ".
 import { queryString } from "./format.tsx";
 import { type Identity, readIdentities } from "./identities.ts";
 import { EventLink, IdentityText, ReferenceLink, UserLink } from "./links.tsx";
-import { type ListColumn, RowsTable } from "./list.tsx";
+import { RowsTable } from "./list.tsx";
+import type { ListColumn } from "./read-list.ts";
 import { listPage, listRoutes, type Resource } from "./resource.tsx";
 import { numberHead } from "./table.tsx";
 import { userPage } from "./user.tsx";

@@ -1,6 +1,6 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
 import type { PurserError } from "../errors.ts";
-import { beginningOf } from "../lib/beginning.ts";
+import { beginningOf } from "../lib/code-points.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { Environment, TenantCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";

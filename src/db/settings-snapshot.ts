@@ -89,7 +89,7 @@ export interface TestClock {
 }
 
 /** At most ten years ahead of real time: ten years with three leap days. A CHECK says the same. */
-export const AHEAD_MS_MAX = 3_653 * 86_400_000;
+export const AHEAD_MS_MAX = 3_653 * DAY_MS;
 
 /** SQL: the test clock in an environment's settings snapshot, as text; null for none. */
 export const clockOf = () => sql<string | null>`(${environments.settingsSnapshot} -> '$.clock') || ''`;

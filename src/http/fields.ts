@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { withoutKeys } from "../db/key-form.ts";
+import { codePoints } from "../lib/code-points.ts";
 import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
 import { isTimeZone } from "../lib/time-zone.ts";
@@ -12,11 +13,6 @@ import { lazy } from "./lazy.ts";
 
 const NOT_EMPTY = "must not be empty";
 
-export const codePoints = (text: string): number => {
-  let count = 0;
-  for (const _ of text) count++;
-  return count;
-};
 type TextRule = readonly [holds: (text: string) => boolean, message: string];
 
 const isNotEmpty: TextRule = [(text) => text !== "", NOT_EMPTY];

@@ -1,3 +1,14 @@
+/** Returns how many code points a text has. */
+export const codePoints = (text: string): number => {
+  let count = 0;
+  for (const _ of text) count++;
+  return count;
+};
+
+/** Returns the first characters of a text, whole: a character is a code point, which may take two units. */
+export const beginningOf = (text: string, characters: number): string =>
+  [...text.slice(0, 2 * characters)].slice(0, characters).join("");
+
 /** A surrogate stands for a code point above those of all other code units. */
 const weightOf = (codeUnit: number): number =>
   codeUnit >= 0xd800 && codeUnit < 0xe000 ? codeUnit + 0x10000 : codeUnit;

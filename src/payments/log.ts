@@ -13,7 +13,7 @@ import {
 } from "../db/query.ts";
 import { stripeCustomers, stripeLog, stripeSettings } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
-import { beginningOf } from "../lib/beginning.ts";
+import { beginningOf } from "../lib/code-points.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import type { PaymentOutcome } from "./outcomes.ts";

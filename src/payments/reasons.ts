@@ -1,5 +1,5 @@
 import { PurserError } from "../errors.ts";
-import { beginningOf } from "../lib/beginning.ts";
+import { beginningOf } from "../lib/code-points.ts";
 
 /** Why a payment is unmatched (S3); `carry` also without that (S6). */
 const REASONS = [

@@ -1,5 +1,5 @@
 import { openSecret } from "../auth/secrets.ts";
-import { beginningOf } from "../lib/beginning.ts";
+import { beginningOf } from "../lib/code-points.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
 import { DISABLE_AFTER_MS } from "./endpoint.ts";

@@ -58,13 +58,15 @@ const ANNOUNCED_MAX = 1_000;
  * next rejection of the day writes the message.
  */
 export async function announceMissingPrices(ctx: TenantCtx, rejections: readonly unknown[]): Promise<void> {
-  const missing = rejections.filter((error) => error instanceof PurserError && error.code === "price_not_found");
+  const missing = rejections.filter(
+    (error): error is PurserError => error instanceof PurserError && error.code === "price_not_found",
+  );
   if (missing.length === 0) return;
   const announced = announcedOf(ctx.isolate);
   const nowMs = ctx.now();
   const day = Math.floor(nowMs / DAY_MS);
   const found = new Map<string, Parameters<typeof insertMissingDeliveries>[0]>();
-  for (const { details } of missing as PurserError[]) {
+  for (const { details } of missing) {
     // `priceNotFound` makes these details.
     const { event, model, meters } = details as unknown as MessageData["price.missing"];
     const subject = `${SUBJECT_MARK}${JSON.stringify([event, model])}`;

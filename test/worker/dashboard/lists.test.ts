@@ -1,5 +1,5 @@
 import { afterAll, expect, it } from "vitest";
-import { readFirstRows } from "../../../src/dashboard/list.tsx";
+import { readFirstRows } from "../../../src/dashboard/read-list.ts";
 import { openDashboard } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";

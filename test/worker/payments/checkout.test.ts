@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
-import { listBalancesAsOf } from "../../../src/books/credits/list.ts";
+import { listBalancesAsOf } from "../../../src/books/credits/list-as-of.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
 import { charge, eventOf, refund, session } from "../../support/stripe-events.ts";
