@@ -70,7 +70,7 @@ const mustFindNothing = (): readonly (readonly [what: string, text: string])[] =
     `SELECT o.balance_id FROM refund_owed AS o
      LEFT JOIN credit_balances AS b ON b.account_id = o.account_id AND b.id = o.balance_id
      LEFT JOIN (
-       SELECT r.account_id, r.created_at_seq, leg.value ->> 0 AS grant_seq, leg.value ->> 2 AS minor
+       SELECT r.account_id, r.created_at_seq, CAST(leg.value ->> 0 AS INTEGER) AS grant_seq, leg.value ->> 2 AS minor
        FROM reservations AS r CROSS JOIN json_each(r.legs) AS leg WHERE r.account_id > ${before.account} AND r.state = 'open'
      ) AS held ON held.account_id = o.account_id AND held.grant_seq = b.grant_seq AND held.created_at_seq < o.seq
      WHERE o.account_id > ${before.account} GROUP BY o.account_id, o.balance_id, o.seq

@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
-import { drizzle, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { asInteger, drizzle, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger, paymentGrants, refundOwed, reservations } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
@@ -10,11 +10,14 @@ import { eachLeg, storedLeg } from "./stored-legs.ts";
 
 type OwedPayments = WriteContext & { payments: string };
 
+/** SQL: the balance of a leg. As an integer, or else SQLite would read all legs again for each balance instead of making an index. */
+const balanceOfLeg = asInteger(storedLeg.grantSeq);
+
 /** Returns SQL for the rest of each paid amount, `paid.left_over`: not more than the holds that were open at its refund still have. */
 function selectRests(value: ValueOf<OwedPayments>): SQL {
   const { accountId, balanceId, seq, owedMinor } = refundOwed;
   const held = sql`(
-    SELECT ${storedLeg.grantSeq} AS balance, ${reservations.createdAtSeq} AS since, ${storedLeg.minor} AS minor
+    SELECT ${balanceOfLeg} AS balance, ${reservations.createdAtSeq} AS since, ${storedLeg.minor} AS minor
     FROM ${reservations} CROSS JOIN ${eachLeg(reservations.legs)}
     WHERE ${reservations.accountId} = ${accountOfWrite(value)} AND ${isOpen()}
   ) AS held`;
@@ -61,7 +64,7 @@ export function lowerOwed(writing: WriteContext, payments: readonly OwedPayment[
 
 /** Returns SQL for the held amount of each balance of the account: `held.balance`, `held.total`. */
 const heldMinor = (value: ValueOf<WriteContext>) => sql`(
-    SELECT ${storedLeg.grantSeq} AS balance, sum(${storedLeg.minor}) AS total
+    SELECT ${balanceOfLeg} AS balance, sum(${storedLeg.minor}) AS total
     FROM ${reservations} CROSS JOIN ${eachLeg(reservations.legs)}
     WHERE ${reservations.accountId} = ${accountOfWrite(value)} AND ${isOpen()} GROUP BY 1
   ) AS held`;

@@ -1,11 +1,12 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
+import { countingD1 } from "../../../support/counting-d1.ts";
 import { storedLedger } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { paymentsWorld } from "../../../support/payments.ts";
 import { expectError } from "../../../support/rejections.ts";
 import { charge, eventOf, session } from "../../../support/stripe-events.ts";
-import { makePack } from "../../../support/world.ts";
+import { makeClient, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -65,6 +66,24 @@ it(
     expect((await w.verify()).isSound).toBe(true);
   },
 );
+
+it("a refund of many held balances reads a few rows for each, and so does the end of their hold", async () => {
+  const balances = 300;
+  const w = await heldWorld({ many: balances });
+  const counting = countingD1(env.DB);
+  const call = makeClient(w.clock, { DB: counting.d1 });
+  const rowsRead = async (path: string, body: object) => {
+    counting.spent();
+    expect((await call("POST", `/api/v1/${path}`, { key: w.app.keys.sk_live, body })).status).toBe(200);
+    return counting.spent().rowsRead;
+  };
+  const share = { part: 1, of: 1_000 };
+  const refund = { userId: "u", externalRef: "many", refundRef: "re-1", share };
+  expect(await rowsRead("credits/refund", refund)).toBeLessThanOrEqual(60 * balances);
+  expect(await w.owed()).toBe(balances);
+  expect(await rowsRead("usage/reservations/res_all/release", {})).toBeLessThanOrEqual(60 * balances);
+  expect(await w.owed()).toBe(0);
+});
 
 it(
   "a user whose held credits owe 5,000 refunds gets no further refund that would be owed, before the holds end",
