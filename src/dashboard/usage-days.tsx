@@ -1,7 +1,8 @@
 import type { Child } from "hono/jsx";
 import { environmentUsageInput } from "../api/apps/get-environment-usage.ts";
 import { readUsageFigures, type UsageFigures } from "../books/usage/usage-figures.ts";
-import { DAY_MS, iso } from "../lib/time.ts";
+import { invalid } from "../errors.ts";
+import { DAY_MS, iso, parseTimestamp } from "../lib/time.ts";
 import type { Tab } from "./components.tsx";
 import { Field } from "./fields.tsx";
 import { catchRejection, type PageContext, parseForm, textField } from "./form.ts";
@@ -14,6 +15,8 @@ import { type NumberHead, Table } from "./table.tsx";
 export type Used = UsageFigures["totals"]["byDay"][number];
 
 const USAGE_DAYS_SHOWN = 30;
+/** The most days of a page, which shows each of them. */
+const USAGE_DAYS_MAX = 1_100;
 const SHOWN_GROUPS_MAX = 200;
 
 const usageDate = (atMs: number): string => iso(atMs).slice(0, 10);
@@ -29,9 +32,12 @@ function daysAsked(c: PageContext, today: number) {
 
 async function readDays(c: PageContext, days: { readonly from: string; readonly to: string }) {
   const { appId, mode } = c.var;
-  const lastMs = Date.parse(`${days.to}T00:00:00Z`);
-  const to = Number.isNaN(lastMs) ? days.to : iso(lastMs + DAY_MS);
+  const lastMs = parseTimestamp(`${days.to}T00:00:00Z`);
+  const to = lastMs === null ? days.to : iso(lastMs + DAY_MS);
   const span = parseForm(environmentUsageInput, { mode, from: `${days.from}T00:00:00Z`, to, groupBy: "day" });
+  if (span.to - span.from > USAGE_DAYS_MAX * DAY_MS) {
+    throw invalid("to", `must end at most ${amountText(USAGE_DAYS_MAX)} days after it begins`);
+  }
   return readUsageFigures(c.var.root, appId, span);
 }
 

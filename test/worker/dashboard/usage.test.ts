@@ -30,6 +30,9 @@ it("the page of usage says that there is none in days without usage, and rejects
   expect(await page("usage")).toContain("No usage in these days");
   expect(await page("usage?from=2026-13-77", 400)).toContain("field-error");
   await page("usage?to=never", 400);
+  // The day after the last moment of time cannot be told.
+  expect(await page("usage?to=%2B275760-09-13", 400)).toContain("field-error");
+  expect(await page("prices/margin?from=2000-01-01&to=2026-01-15", 400)).toContain("at most 1,100 days");
 });
 
 it("the page of usage shows it by day, model and event, the largest users compared with the median, and who runs out next", async () => {
