@@ -1,13 +1,12 @@
 import { listPaymentsInput } from "../api/payments/list-payments.ts";
 import { setCarryInput } from "../api/payments/set-carry.ts";
-import type { PurserError } from "../errors.ts";
 import { setCarry } from "../payments/change-carry.ts";
 import { listPayments, type PaymentOutput } from "../payments/payment-lists.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
 import { AppLink, LinkButton } from "./app-link.tsx";
 import { fieldColumn, moneyColumn, timeColumn, userColumn } from "./columns.tsx";
 import { Tag } from "./components.tsx";
-import { Field } from "./fields.tsx";
+import { Field, type FilledForm } from "./fields.tsx";
 import { type Form, numberField, parseForm } from "./form.ts";
 import { FormCard, onSubmit } from "./form-card.tsx";
 import { moneySumsText, moneyText, queryString } from "./format.tsx";
@@ -92,9 +91,9 @@ const paymentsList: Resource<PaymentRow, Pick<Listed, "sums" | "carry">> = {
   empty: "No payments.",
   words: ["Newest payments", "Older payments"],
   foot: (_, { first }) => <PaymentSums sums={first?.sums ?? []} carry={first?.carry ?? []} />,
-  below: async ({ var: { root, appId, mode } }, { rejection }) => (
+  below: async ({ var: { root, appId, mode, form } }, { rejection }) => (
     <>
-      <CarryForm rejection={rejection} />
+      <CarryForm form={form.customer === undefined ? {} : form} rejection={rejection} />
       <StripeSetup stripe={await readStripe(root, appId, mode)} rejection={rejection} />
     </>
   ),
@@ -124,8 +123,9 @@ const PaymentSums = ({ sums, carry }: Required<Pick<Listed, "sums" | "carry">>) 
 );
 
 /** The form that sets a customer's carry. */
-const CarryForm = ({ rejection }: { rejection: PurserError | undefined }) => (
+const CarryForm = ({ form, rejection }: FilledForm) => (
   <FormCard
+    form={form}
     action="payments/carry"
     title="Set a customer's carry"
     about="The carry is the money that Stripe credited for a plan and that has not paid for another one yet. Set it if Stripe's own balance differs, for example because it was paid out."

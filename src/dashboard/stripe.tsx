@@ -34,6 +34,7 @@ export const StripeSetup = (props: { stripe: StripeOutput; rejection: PurserErro
       .filter((part) => part !== undefined)
       .join(", "),
   );
+  const stored = { currency: setting?.currency ?? "usd", prices: prices.join("\n") };
   return (
     <>
       <Card title="What to enter at Stripe">
@@ -60,7 +61,7 @@ export const StripeSetup = (props: { stripe: StripeOutput; rejection: PurserErro
       <FormCard
         action="payments/stripe"
         title="Setting"
-        form={{ currency: setting?.currency ?? "usd", prices: prices.join("\n"), ...c.var.form }}
+        form={{ ...stored, ...(c.var.form.prices === undefined ? {} : c.var.form) }}
         rejection={rejection}
         button="Save setting"
         beside={setting !== null && <LinkButton text="Stop accepting events" to="stripe-off" />}
