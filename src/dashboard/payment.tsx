@@ -8,9 +8,9 @@ import {
   balanceColumn,
   fieldColumn,
   numberColumn,
+  realTimeColumn,
   shownColumn,
   textColumn,
-  timeColumn,
   userColumn,
 } from "./columns.tsx";
 import { Card, Facts, Id, type ShownFact } from "./components.tsx";
@@ -99,7 +99,7 @@ async function paymentPage(c: PageContext, _form: Form = {}, rejection?: PurserE
           label="Events"
           csv="payment-events"
           columns={[
-            timeColumn("at", "At"),
+            realTimeColumn("at", "At"),
             textColumn("type", "Event"),
             textColumn("outcome", "Effect"),
             userColumn("requestedUser", "For the user"),

@@ -1,7 +1,9 @@
+import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
-import { openDashboard } from "../../support/browse.ts";
+import { DAY_MS } from "../../../src/lib/time.ts";
+import { openDashboard, tableRows } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { paymentsWorld } from "../../support/payments.ts";
+import { paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
 import { createRandom } from "../../support/random.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 
@@ -41,6 +43,20 @@ it("the page of payments shows what to enter at Stripe, the last event, and what
   expect(page.text).not.toContain("Grant it by hand");
   expect((await w.read("payments?status=unmatched")).text).toContain("No payments.");
   expect((await w.read("payments/pi_none")).status).toBe(404);
+});
+
+it("a payment's page counts the times of Stripe's events from real time under a test clock", async () => {
+  const w = await paymentsWorld();
+  expect((await w.set({ signingSecrets: [SIGNING_SECRET], prices: [] }, "test")).status).toBe(200);
+  const now = new Date(w.clock.ms + 5 * DAY_MS).toISOString();
+  expect((await w.admin("PUT", `${w.path}/clock`, { key: env.ADMIN_TOKEN, body: { now } })).status).toBe(200);
+  const fields = { client_reference_id: "ada", metadata: { pack: "wallet" }, payment_intent: "pi_1", livemode: false };
+  const event = { ...eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)), livemode: false };
+  const body = JSON.stringify(event);
+  const headers = { "stripe-signature": await signatureOf(body, w.clock) };
+  expect((await w.call("POST", `/api/v1/stripe/${w.app.appId}/test`, { body, headers })).body.outcome).toBe("granted");
+  const { read } = await openDashboard(w.app, w.clock, "test");
+  expect(tableRows((await read("payments/pi_1")).text, "Events")[0]).toMatch(/^just now /);
 });
 
 it("an unmatched payment is settled once, and a rejection is shown beside its field", async () => {
@@ -104,6 +120,18 @@ it("the form of Stripe's setting saves it, keeps its secrets, and removes it", a
   const off = await w.send("payments/stripe", { currency: "eur", prices: "", off: "yes" });
   expect(off.status).toBe(303);
   expect((await w.read("payments")).text).toContain("no events are accepted");
+});
+
+it("the form of Stripe's setting keeps its currency while a carry is rejected, and the form of a carry what was typed", async () => {
+  const w = await world();
+  const currencies = (text: string) =>
+    [...text.matchAll(/<input[^>]*name="currency"[^>]*>/g)].map(([tag]) => /value="([^"]*)"/.exec(tag)?.[1]);
+  const refused = await w.send("payments/carry", { customer: "cus_1", currency: "eur", amount: "-" });
+  expect(refused.status).toBe(400);
+  expect(currencies(await refused.text())).toEqual(["eur", "usd"]);
+  const setting = await w.send("payments/stripe", { currency: "chf", prices: "price_1, tokens, x" });
+  expect(setting.status).toBe(400);
+  expect(currencies(await setting.text())).toEqual(["", "chf"]);
 });
 
 it("the preview of a refund equals the effect of the later event, and changes nothing", async () => {
