@@ -1,7 +1,7 @@
 import { changeWebhookInput } from "../api/webhooks/change-webhook.ts";
-import type { PurserError } from "../errors.ts";
+import { PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
-import { type Attempt, type EndpointHealth, readHealth, SEARCHED_DELIVERIES_MAX } from "../webhooks/delivery-page.ts";
+import { type EndpointHealth, readHealth, SEARCHED_DELIVERIES_MAX } from "../webhooks/delivery-page.ts";
 import type { EndpointRow } from "../webhooks/endpoint.ts";
 import { changeWebhook, deleteWebhook, rotateSecret } from "../webhooks/endpoints.ts";
 import { sendTest } from "../webhooks/resend.ts";
@@ -51,14 +51,11 @@ const WEBHOOK_NOTICES: Readonly<Record<string, string>> = {
  * Returns why an endpoint is off: the result of its latest attempt, or since when all attempts have failed. An administrator's
  * change clears both.
  */
-function whyOff({ failingSinceMs }: EndpointRow, deliveries: readonly ListedDelivery[]): string {
-  if (failingSinceMs === null) return "It was switched off here or by the API.";
-  const latest = deliveries
-    .flatMap(({ attempts }) => attempts)
-    .reduce<Attempt | null>((last, one) => (last === null || one.at > last.at ? one : last), null);
-  if (latest?.status === 410)
-    return `Purser switched it off, because it answered 410 (gone) at ${timeText(latest.at)} UTC.`;
-  return `Purser switched it off, because every attempt since ${timeText(iso(failingSinceMs))} UTC has failed.`;
+function whyOff({ failingSince, lastFailure }: EndpointHealth): string {
+  if (failingSince === null) return "It was switched off here or by the API.";
+  if (lastFailure?.status === 410)
+    return `Purser switched it off, because it answered 410 (gone) at ${timeText(lastFailure.at)} UTC.`;
+  return `Purser switched it off, because every attempt since ${timeText(failingSince)} UTC has failed.`;
 }
 
 /** Shows when the endpoint was off. Nothing was written for it then, so nothing brings it back (H1). */
@@ -76,9 +73,10 @@ const endpointPage: Resource<ListedDelivery> = {
   title: "Endpoint",
   section: "webhooks",
   notices: WEBHOOK_NOTICES,
-  above: async (c, { first, rejection }) => {
+  above: async (c, { rejection }) => {
     const endpoint = await endpointInPath(c);
     const health = (await readHealth(c.var.ctx)).find(({ webhookId }) => webhookId === endpoint.id);
+    if (health === undefined) throw new PurserError("not_found", "The endpoint was just deleted.");
     return (
       <>
         <SecretCard
@@ -87,7 +85,7 @@ const endpointPage: Resource<ListedDelivery> = {
           label="Signing secret"
           secret={(await takeOnce<{ secret: string }>(c, secretOf(endpoint.id)))?.secret}
         />
-        <EndpointState endpoint={endpoint} health={health} deliveries={first?.rows ?? []} />
+        <EndpointState endpoint={endpoint} health={health} />
         <ChangeForm endpoint={endpoint} rejection={rejection} />
       </>
     );
@@ -95,25 +93,17 @@ const endpointPage: Resource<ListedDelivery> = {
   below: replayForm,
 };
 
-interface StateProps {
-  readonly endpoint: EndpointRow;
-  readonly health: EndpointHealth | undefined;
-  /** The newest deliveries. */
-  readonly deliveries: readonly ListedDelivery[];
-}
-
-const EndpointState = ({ endpoint, health, deliveries }: StateProps) => (
+const EndpointState = ({ endpoint, health }: { endpoint: EndpointRow; health: EndpointHealth }) => (
   <section class="card">
     <Facts
       of={[
         ["URL", <code>{endpoint.url}</code>],
         ["Endpoint id", <code>{endpoint.id}</code>],
-        ["Status", health === undefined ? "" : <HealthTag health={health} />],
+        ["Status", <HealthTag health={health} />],
         [
           "Newest messages",
           <>
-            {health === undefined ? "" : rateText(health)}{" "}
-            {health !== undefined && isFailing(health) && failureText(health)}
+            {rateText(health)} {isFailing(health) && failureText(health)}
           </>,
         ],
         endpoint.offFromMs !== null && [
@@ -123,16 +113,17 @@ const EndpointState = ({ endpoint, health, deliveries }: StateProps) => (
         [
           "Last success",
           <Time
-            at={health?.lastSuccessAt ?? null}
+            at={health.lastSuccessAt}
+            isReal
             otherwise={`none among its newest ${amountText(SEARCHED_DELIVERIES_MAX)} messages`}
           />,
         ],
-        endpoint.failingSinceMs !== null && ["Failing since", <Time at={iso(endpoint.failingSinceMs)} isReal />],
+        health.failingSince !== null && ["Failing since", <Time at={health.failingSince} isReal />],
       ]}
     />
     {!endpoint.isEnabled && (
       <p class="soft">
-        {whyOff(endpoint, deliveries)} Messages that were waiting then have failed; resend or replay them once it is on.
+        {whyOff(health)} Messages that were waiting then have failed; resend or replay them once it is on.
       </p>
     )}
     <AppForm action={`webhooks/${endpoint.id}/test`} class="row" once>

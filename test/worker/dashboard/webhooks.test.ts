@@ -241,7 +241,9 @@ it("the pages of webhooks show why an endpoint is disabled: by hand, by 410, or 
   const path = `/${webhookId}`;
   await w.send(`${path}/test`);
   await w.settled();
-  expect((await w.read(path)).text).toContain("because it answered 410 (gone) at 2026-01-15");
+  // Whatever the list below shows.
+  for (const query of ["", "?status=delivered"])
+    expect((await w.read(path + query)).text).toContain("because it answered 410 (gone) at 2026-01-15");
   await w.admin("PATCH", `/webhooks${path}`, { isEnabled: true });
   await w.admin("PATCH", `/webhooks${path}`, { isEnabled: false });
   expect((await w.read(path)).text).toContain("It was switched off here or by the API.");
@@ -312,6 +314,17 @@ it("the pages of webhooks find the last success behind more failures than the ne
   const { text } = await w.read(`/${webhookId}`);
   expect(text).toContain("The latest attempt of 50 of its newest 50 messages failed.");
   expect(text).not.toContain("none among its newest");
+});
+
+it("the page of a webhook endpoint counts its last success from real time under a test clock", async () => {
+  const w = await world();
+  const { webhookId } = await w.create({ mode: "test" });
+  const now = new Date(w.clock.ms + 5 * DAY_MS).toISOString();
+  expect((await w.admin("PUT", "/clock", { now })).status).toBe(200);
+  await w.admin("POST", `/webhooks/${webhookId}/test`);
+  await w.settled();
+  const page = await w.browser.get(`${w.at.replace("/live/", "/test/")}/${webhookId}`);
+  expect(await page.text()).toMatch(/Last success<\/dt><dd><time[^>]*>just now</);
 });
 
 it("the pages of webhooks do not find an endpoint of another application, or of the other mode", async () => {
