@@ -8,6 +8,7 @@ import {
   type StatementSummary,
   statementCsv,
 } from "../books/statements/monthly-statements.ts";
+import { PurserError } from "../errors.ts";
 import { AppLink, LinkButton } from "./app-link.tsx";
 import { linkColumn, tagColumn, timeColumn } from "./columns.tsx";
 import { Field } from "./fields.tsx";
@@ -85,8 +86,15 @@ const STATEMENT_COLUMNS: readonly (readonly [head: string, of: StatementTerm["of
   ["Held by reservations", ({ held }) => held],
 ];
 
+/** Returns a statement. Throws `not_found` for one of the other mode. */
+async function statementOfMode({ var: { root, appId, mode } }: PageContext, statementId: string) {
+  const statement = await readStatement(root, appId, statementId);
+  if (statement.mode !== mode) throw new PurserError("not_found", `There is no such statement in ${mode} mode.`);
+  return statement;
+}
+
 async function statementPage(c: PageContext, statementId: string) {
-  const { month, lines } = await readStatement(c.var.root, c.var.appId, statementId);
+  const { month, lines } = await statementOfMode(c, statementId);
   const columns = STATEMENT_COLUMNS.filter(([, of]) => lines?.some((line) => of(line) !== 0));
   return page(
     c,
@@ -124,9 +132,9 @@ export const statementsRoutes = createDashboardRoutes()
     }, listAgain(statementsList)),
   )
   .get("/statements/:statementId{stm_[^/]+\\.csv}", async (c) => {
-    const { root, appId } = c.var;
-    const statement = await readStatement(root, appId, c.req.param("statementId").slice(0, -".csv".length));
-    const unitNames = namesOfMany(await readUnitNames(root, appId, statement.mode));
+    const { root, appId, mode } = c.var;
+    const statement = await statementOfMode(c, c.req.param("statementId").slice(0, -".csv".length));
+    const unitNames = namesOfMany(await readUnitNames(root, appId, mode));
     const text = statementCsv(statement, { isRaw: c.req.query("raw") === "true", unitNames });
     return c.body(text, 200, {
       "content-type": "text/csv; charset=utf-8",

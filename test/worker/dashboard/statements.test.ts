@@ -39,4 +39,8 @@ it("statements can be requested in the dashboard, are shown when they are ready,
   expect(csv.headers.get("content-type")).toBe("text/csv; charset=utf-8");
   expect(await csv.text()).toContain(`"tokens","${packId}","Starter",0,`);
   expect(await (await browser.get(at)).text()).toContain("2026-01");
+  // A page of test mode says that nothing in it is real.
+  for (const path of [place, `${place}.csv`]) {
+    expect((await browser.get(path.replace("/live/", "/test/"))).status).toBe(404);
+  }
 });
