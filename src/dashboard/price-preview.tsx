@@ -2,7 +2,7 @@ import { type ChargedBefore, type ListPreview, PREVIEW_DAYS, PREVIEW_EVENTS_MAX 
 import { Card } from "./components.tsx";
 import { amountText } from "./format.tsx";
 import { numberHead, Table } from "./table.tsx";
-import { UnitAmount, UnitLabel } from "./unit-amount.tsx";
+import { BareAmount, UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
 /** Returns `12 % more`. */
 function changeText({ permille, before, after }: ChargedBefore): string {
@@ -38,7 +38,13 @@ export const Preview = ({ preview: { events, isTruncated, units, models, unprice
       <p>
         This list would have charged <strong>{changeText(change)}</strong>:{" "}
         <UnitAmount of={change.after} unit={change.unit} />
-        {change.after !== change.before && ` instead of ${amountText(change.before)}`}.
+        {change.after !== change.before && (
+          <>
+            {" "}
+            instead of <BareAmount of={change.before} unit={change.unit} />
+          </>
+        )}
+        .
       </p>
     ))}
     {events === 0 && <p class="empty">No event of these days has meters and a price in this list.</p>}
