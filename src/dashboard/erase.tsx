@@ -60,8 +60,8 @@ async function shownFormFields({
     : { shown: await sha256(JSON.stringify([distinctIdCount, ...distinctIds.toSorted()])) };
 }
 
-/** Returns the name of the checkbox that also blocks the id at this index of the list. */
-const blockField = (index: number): string => `block-${index}`;
+/** Returns the name of the checkbox that also blocks an id. */
+const blockField = (id: string): string => `block ${id}`;
 
 /** Shows what an erasure would do, and a form that requests it for exactly the ids shown. */
 async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
@@ -74,8 +74,7 @@ async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
   const { distinctIds = [], distinctIdCount, ...counts } = output;
   const unverified = new Set(await findUnverifiedIds(c.var.ctx, distinctId));
   const shown = await shownFormFields(output);
-  const blockable =
-    shown.distinctIds === undefined ? [] : [...distinctIds.entries()].filter(([, id]) => unverified.has(id));
+  const blockable = shown.distinctIds === undefined ? [] : distinctIds.filter((id) => unverified.has(id));
   return confirmPage(
     c,
     {
@@ -109,8 +108,8 @@ async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
         {UNDO} An id that is linked only by a publishable key may belong to another person: only mentions of it are
         erased, unless you block it too.
       </p>
-      {blockable.map(([index, id]) => (
-        <Check name={blockField(index)}>
+      {blockable.map((id) => (
+        <Check name={blockField(id)}>
           Block <code>{id}</code> too
         </Check>
       ))}
@@ -193,7 +192,7 @@ function shownIds(form: Form): unknown {
 /** Returns the shown ids that were chosen to be blocked. */
 function blockedIds(form: Form): { readonly blockIds?: unknown[] } {
   const shown = shownIds(form);
-  const blockIds = Array.isArray(shown) ? shown.filter((_, index) => form[blockField(index)] === "yes") : [];
+  const blockIds = Array.isArray(shown) ? shown.filter((id) => form[blockField(String(id))] === "yes") : [];
   return blockIds.length === 0 ? {} : { blockIds };
 }
 

@@ -4,6 +4,7 @@ import { erasePerson } from "../../../src/erasure/start-erasure.ts";
 import { browse } from "../../support/browse.ts";
 import { ANA, CRM, DEVICE, erasureWorld, fillPerson, findInDatabase, TRACES } from "../../support/erasure.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
+import { send } from "../../support/people.ts";
 import { seedPerson } from "../../support/seed-rows.ts";
 import { withoutTrigger } from "../../support/without-trigger.ts";
 import { makeCtx } from "../../support/world.ts";
@@ -72,6 +73,44 @@ it("the form of an erasure erases once, leads to a receipt without personal data
   expect((await send(`${place}/lift`, {})).status).toBe(303);
   expect(await read(place)).not.toContain('/lift"');
   expect((await post("consent", consent)).status).toBe(200);
+});
+
+it("the form of an erasure that is shown again has ticked only the ids that were ticked", async () => {
+  const w = await erasureWorld();
+  const identify = (device: string) =>
+    send(w.call, w.app.keys.pk_live, [
+      { event: "$identify", distinct_id: "eve", properties: { $anon_distinct_id: device } },
+    ]);
+  const [first, second] = ["0294685f-1b2c-7d3e-8f40-5a6b7c8d9e0f", DEVICE];
+  await identify(first);
+  const browser = browse(w.clock);
+  await browser.signIn();
+  const at = `/admin/apps/${w.app.appId}/live/people/erase`;
+  const boxes = (page: string) =>
+    [...page.matchAll(/<input type="checkbox" name="(block[^"]*)" value="yes"([^>]*)\/> Block <code>([^<]*)</g)].map(
+      ([, name = "", attributes = "", id]) => ({ name, id, isTicked: attributes.includes("checked") }),
+    );
+  const page = await (await browser.get(`${at}?distinctId=eve`)).text();
+  const [box] = boxes(page);
+  expect(box).toMatchObject({ id: first, isTicked: false });
+  const fields = {
+    ...{
+      _form: await browser.formToken(),
+      distinctId: "eve",
+      confirmation: "Eve",
+      distinctIds: JSON.stringify(["eve", first]),
+    },
+    [box?.name ?? ""]: "yes",
+  };
+  // Another id comes before it meanwhile.
+  await identify(second);
+  const again = await browser.post(at, fields);
+  expect(again.status).toBe(400);
+  const shown = boxes(await again.text()).map(({ id, isTicked }) => [id, isTicked]);
+  expect(shown.sort()).toEqual([
+    [second, false],
+    [first, true],
+  ]);
 });
 
 it("a running erasure is shown as running, and cannot be lifted", async () => {
