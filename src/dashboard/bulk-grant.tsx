@@ -30,12 +30,16 @@ const BULK_USERS_MAX = 200;
 /** How many grants run at the same time. */
 const AT_ONCE = 4;
 
-/** Returns the user ids of a pasted list or a CSV file: the first field of each line, each id once. */
-export function parseUserIds(text: string): string[] {
-  const lines = text.split(/\r\n|\r|\n/).map((line) => {
+/** Returns the first field of each line of a pasted list or a CSV file. */
+const firstFields = (text: string): string[] =>
+  text.split(/\r\n|\r|\n/).map((line) => {
     const quoted = /^"((?:[^"]|"")*)"/.exec(line)?.[1];
     return quoted?.replaceAll('""', '"') ?? line.split(/[,;\t]/)[0]?.trim() ?? "";
   });
+
+/** Returns the user ids of a pasted list or a CSV file: the first field of each line, each id once. */
+export function parseUserIds(text: string): string[] {
+  const lines = firstFields(text);
   const ids = [...new Set(lines)].filter((id) => id !== "");
   // The first line of a CSV file may name its columns.
   return /^(user_?id|distinct_?id|id)$/i.test(ids[0] ?? "") ? ids.slice(1) : ids;
@@ -54,10 +58,11 @@ function readBulk(form: Form) {
   if (reference === undefined)
     throw invalid("externalRef", "is required: with it, nobody is granted twice if you send the list again");
   const notes = requireReason(form, "notes");
-  return userIds.map((userId, index) => {
+  return userIds.map((userId) => {
     const read = grantInput.safeParse({ userId });
     if (read.error?.issues.some(({ path }) => path[0] === "userId")) {
-      throw invalid("users", `has an id that no user can have, in line ${index + 1}`);
+      const line = firstFields(form.users ?? "").indexOf(userId) + 1;
+      throw invalid("users", `has an id that no user can have, in line ${line}`);
     }
     return parseForm(grantInput, {
       ...{ userId, packId: form.packId, quantity: numberField(form, "quantity"), source: "manual" },

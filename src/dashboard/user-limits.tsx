@@ -1,12 +1,13 @@
 import { useContext } from "hono/jsx";
+import { setOverrideInput } from "../api/usage-limits/set-own-usage-limit.ts";
 import { doubleOf } from "../books/amounts/amount.ts";
 import type { UserLimitOutput } from "../books/limits/read-user-limits.ts";
 import { removeOverride, setOverride } from "../books/limits/user-limits.ts";
-import { invalid, type PurserError } from "../errors.ts";
+import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { SubmitButton } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { numberField, type PageContext, useRequest } from "./form.ts";
+import { numberField, type PageContext, parseForm, useRequest } from "./form.ts";
 import { AppForm } from "./form-card.tsx";
 import { queryString, Time } from "./format.tsx";
 import { toUser } from "./links.tsx";
@@ -97,7 +98,7 @@ export async function actOnOverride(c: PageContext) {
     return toUser(form, "limit-lifted");
   }
   const amount = form.act === "unlimited" ? null : numberField(form, "amount");
-  if (amount !== null && typeof amount !== "number") throw invalid("amount", "must be a number");
-  await callVerb(c, (ctx) => setOverride(ctx, limitId, { userId, amount }));
+  const input = parseForm(setOverrideInput, { userId, amount });
+  await callVerb(c, (ctx) => setOverride(ctx, limitId, input));
   return toUser(form, "limit-set");
 }

@@ -7,6 +7,18 @@ import { secretKey } from "../access.ts";
 import { operation } from "../operation.ts";
 import { amountOfWindow, limitParams, userLimit, userLimitOutput } from "./usage-limit-shapes.ts";
 
+export const setOverrideInput = /* @__PURE__ */ lazy(() =>
+  z
+    .strictObject({
+      userId,
+      memberId,
+      amount: amountOfWindow()
+        .nullable()
+        .meta(words("The override, in the limit's unit; 0 or more. Null: this user is unlimited.", 200)),
+    })
+    .meta({ id: "SetOverride" }),
+);
+
 export default operation({
   id: "setOwnUsageLimit",
   method: "put",
@@ -14,17 +26,7 @@ export default operation({
   tag: "Usage",
   access: secretKey(),
   params: limitParams,
-  body: lazy(() =>
-    z
-      .strictObject({
-        userId,
-        memberId,
-        amount: amountOfWindow()
-          .nullable()
-          .meta(words("The override, in the limit's unit; 0 or more. Null: this user is unlimited.", 200)),
-      })
-      .meta({ id: "SetOverride" }),
-  ),
+  body: setOverrideInput,
   errors: ["not_found"],
   writesForId: "rejected",
   ...(WITH_REFERENCE && {

@@ -60,6 +60,8 @@ it("a grant to many users is previewed, reported, and grants nothing twice when 
   });
   expect(refused.status).toBe(400);
   expect(await refused.text()).toContain("At most 200 at once");
+  const unusable = { ...form, users: `user_id\n\nana\nana\n${"x".repeat(201)}` };
+  expect(await textOf(w.send("users/bulk-grant/preview", unusable))).toContain("in line 5");
 });
 
 it("a whole grant is revoked in one act, and a repeat revokes nothing more", async () => {
@@ -111,6 +113,11 @@ it("users at a limit are listed with a link from the overview, and their page se
   expect(rejected.status).toBe(400);
   const again = await rejected.text();
   for (const part of ["field-error", 'value="x"', "<details open"]) expect(again).toContain(part);
+  const long = await (await change({ act: "set", amount: "0.12345678901234567890" })).text();
+  expect(long).toContain("field-error");
+  expect(long).not.toContain("must be a number");
+  expect((await change({ act: "set", amount: "" })).status).toBe(400);
+  expect((await change({ act: "unlimited", userId: "x".repeat(201) })).status).toBe(400);
   expect((await change({ act: "set", amount: "150" })).status).toBe(303);
   expect(await w.plain("users?userId=ana")).toContain("100 of 150 tokens today");
   expect(await reached()).toEqual([]);
