@@ -110,11 +110,14 @@ const confirmOff = (c: PageContext) =>
     `From then on, Purser answers 404 to Stripe's events of ${c.var.ctx.environment.mode} mode. They grant nothing and take nothing back. The signing secrets and the prices are deleted, and must be entered again. Granted credits stay.`,
   );
 
-/** Reads `price_…, Pack, 100, period, trial, amount=1000` into the form of the API. */
+/**
+ * Reads `price_…, Pack, 100, period, trial, amount=1000` into the form of the API. All other parts are the quantity, so that the
+ * schema rejects `1,000` and a misspelt word.
+ */
 function readPrice(text: string) {
   const [price = "", packId = "", ...more] = text.split(",").map((part) => part.trim());
   const amount = more.find((part) => part.startsWith("amount="))?.slice("amount=".length);
-  const [quantity = ""] = more.filter((part) => part !== "period" && part !== "trial" && !part.startsWith("amount="));
+  const quantity = more.filter((part) => !["", "period", "trial", `amount=${amount}`].includes(part)).join(", ");
   const numberOf = (part: string) => (/^\d+(\.\d+)?$/.test(part) ? exactNumber(part) : part);
   return {
     ...{ price, packId, expires: more.includes("period") ? "period" : "pack" },

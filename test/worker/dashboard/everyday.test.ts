@@ -40,6 +40,20 @@ it("an error about one of Stripe's prices is shown beside the field of the price
   expect(text).not.toContain("setting.prices");
 });
 
+it("a line of Stripe's prices with more parts than it has fields is rejected, and never read as another price", async () => {
+  const { app, send } = await world();
+  await makeOpenAmountPack(app.appId, "Tokens", "tokens");
+  for (const prices of [
+    "price_1, Tokens, 1,000",
+    "price_1, Tokens, 100, perod",
+    "price_1, Tokens, 5, amount=10, amount=20",
+  ]) {
+    const { status, text } = await send("payments/stripe", { secret: "whsec_x_0123456789", prices });
+    expect([status, prices]).toEqual([400, prices]);
+    expect(text).toMatch(/<textarea[^>]*name="prices"[^>]*aria-invalid="true"/);
+  }
+});
+
 it("an error about a rule or a pack's priority is shown beside its field", async () => {
   const { send } = await world();
   const pack = { packName: "Any", unit: "count", defaultExpiryDays: "" };
