@@ -44,7 +44,7 @@ const selectNewestUsers = query((value: ValueOf<Search>) =>
       WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.lastActiveDay} IS NOT NULL
       ORDER BY ${accounts.lastActiveDay} DESC, ${accounts.id} DESC LIMIT ${SEARCHED_IDS_MAX}
     ) AS ${accounts}
-    WHERE ${accounts.isErased} = 0 AND instr(lower(${accounts.userId}), ${value("q")}) LIMIT ${asInteger(value("limit"))}`,
+    WHERE ${accounts.isErased} = 0 AND instr(lower(${accounts.userId}), lower(${value("q")})) LIMIT ${asInteger(value("limit"))}`,
   ),
 );
 
@@ -56,7 +56,7 @@ const selectPeople = query((value: ValueOf<Search>) =>
       WHERE ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.lastActiveDay} IS NOT NULL
       ORDER BY ${distinctIds.lastActiveDay} DESC, ${distinctIds.distinctId} DESC LIMIT ${SEARCHED_IDS_MAX}
     ) AS ${distinctIds}
-    WHERE instr(lower(${distinctIds.distinctId}), ${value("q")}) LIMIT ${asInteger(value("limit"))}`,
+    WHERE instr(lower(${distinctIds.distinctId}), lower(${value("q")})) LIMIT ${asInteger(value("limit"))}`,
   ),
 );
 
@@ -86,16 +86,16 @@ const selectNewestPayments = query(
 );
 
 /**
- * Finds users and people whose ids contain a text, ignoring case, among those of the latest activity; all people with this
+ * Finds users and people whose ids contain a text, ignoring the case of a to z, among those of the latest activity; all people with this
  * e-mail address; and payments whose ids begin with the text.
  */
 export async function findNewest(ctx: TenantCtx, q: string, limit: number) {
   const environmentId = ctx.environment.id;
-  const search = { environmentId, q: q.toLowerCase(), limit };
+  const search = { environmentId, q, limit };
   const [users, people, byEmail, payments] = await batch(ctx.db, [
     selectNewestUsers(search),
     selectPeople(search),
-    selectByEmail({ ...search, q }),
+    selectByEmail(search),
     selectNewestPayments({ environmentId, ...rangeOf(q), limit }),
   ]);
   return {

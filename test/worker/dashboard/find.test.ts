@@ -50,6 +50,16 @@ it("the list of users has every user, page by page, and finds users by the begin
   expect((await read("users?q=%25")).location).toContain("userId=%25");
 });
 
+it("the search finds a part of an id as it is typed, whatever its letters", async () => {
+  const { app, read, call } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "count");
+  const body = { userId: "acct-ÖMER-Ada", packId, quantity: 5 };
+  await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body });
+  await flushActivity(bound());
+  for (const part of ["ÖMER", "ÖMER-ada", "Ada"])
+    expect((await read(`search?q=${encodeURIComponent(part)}`)).text).toContain("acct-ÖMER-Ada");
+});
+
 it("the search for objects opens a balance, a reservation and an event by their ids, each linked to the others and to its user", async () => {
   const { app, browser, read, grant, call } = await world();
   const packId = await makePack(app.appId, "Two", [
