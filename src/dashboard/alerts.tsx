@@ -14,7 +14,7 @@ import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-noti
 import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { LinkButton } from "./app-link.tsx";
-import { customColumn, linkColumn, menuColumn, realTimeColumn, shownColumn, userColumn } from "./columns.tsx";
+import { customColumn, linkColumn, menuColumn, shownColumn, timeColumn, userColumn } from "./columns.tsx";
 import { Empty } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
@@ -88,7 +88,7 @@ const alertsList: Resource<AlertOutput> = {
         "amount" in below ? `${amountText(below.amount)} ${unit}` : `${below.percent} % of what was issued in ${unit}`,
     ),
     shownColumn("event", "Event", ({ event }) => event ?? "all"),
-    realTimeColumn("createdAt", "Created"),
+    timeColumn("createdAt", "Created"),
     menuColumn(
       ({ name }) => name,
       ({ alertId }) => [

@@ -107,7 +107,7 @@ export const erasureList = listRoutes<ErasureOutput, unknown>({
           <Tag kind={status === "completed" ? "good" : "warn"}>{status}</Tag>
         ) : (
           <>
-            lifted <Time at={liftedAt} />
+            lifted <Time at={liftedAt} isReal />
           </>
         ),
       ({ status, liftedAt }) => (liftedAt === null ? status : "lifted"),

@@ -47,7 +47,7 @@ export const Timeline = ({ userId, page, balances }: TimelineProps) => {
         head={["When", "What", numberHead("Credits"), "By"]}
         empty={isFirst ? "Nothing happened yet." : "Nothing happened earlier."}
         rows={items.map((item) => [
-          <Time at={iso(item.atMs)} />,
+          <Time at={iso(item.atMs)} isReal={item.kind === "rejection" || item.kind === "action"} />,
           <What item={item} packs={packs} />,
           <span class="num">{describeChanges(c.var.units, item).join(", ")}</span>,
           item.by ?? "",

@@ -12,7 +12,7 @@ import {
 import { changeLimit, deleteLimit } from "../books/limits/update-limit.ts";
 import { PurserError } from "../errors.ts";
 import { AppLink, LinkButton } from "./app-link.tsx";
-import { linkColumn, menuColumn, quantityColumn, realTimeColumn, shownColumn, textColumn } from "./columns.tsx";
+import { linkColumn, menuColumn, quantityColumn, shownColumn, textColumn, timeColumn } from "./columns.tsx";
 import { Empty } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
@@ -51,7 +51,7 @@ const limitsList: Resource<UsageLimitOutput> = {
     shownColumn("every", "Every", ({ every, timeZone }) => everyText(every, timeZone)),
     textColumn("per", "For each"),
     { name: "matches", head: "Events", cell: ({ matches }) => <Rules of={matches} /> },
-    realTimeColumn("createdAt", "Created"),
+    timeColumn("createdAt", "Created"),
     menuColumn(
       ({ name }) => name,
       ({ limitId }) => [

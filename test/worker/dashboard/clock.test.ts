@@ -1,9 +1,10 @@
 import { afterAll, expect, it } from "vitest";
+import { flushActivity } from "../../../src/db/count-activity.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { openDashboard, textOf } from "../../support/browse.ts";
+import { openDashboard, tableRows, textOf } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { makeEndpoint } from "../../support/webhooks.ts";
-import { Clock, makeApp, makeClient, makeOpenAmountPack } from "../../support/world.ts";
+import { bound, Clock, makeApp, makeClient, makeOpenAmountPack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -90,4 +91,25 @@ it("shows the times of messages' attempts, rejections and operators' actions as 
   expect((await get("overview")).text).toContain("1 waiting, the oldest for 20 minutes");
   expect((await get("audit?action=clock.set")).text).toContain("20 minutes ago");
   expect((await get("users")).text).toContain("20 minutes ago");
+});
+
+it("shows when alerts and usage limits were made in the clock's time, and when a user was rejected or an erasure lifted in real time", async () => {
+  const { app, clock, get, post } = await world();
+  await post("clock", { now: fieldOf(clock.ms + 5 * DAY_MS) });
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
+  const call = makeClient(clock);
+  const send = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key: app.keys.sk_test, body });
+  await send("credits/grant", { userId: "ana", packId, quantity: 5 });
+  const rejected = { eventId: "e1", userId: "ana", event: "chat", quantities: { tokens: 9, count: 0 } };
+  expect((await send("usage/events", rejected)).status).toBe(402);
+  const { body: erasure } = await send("erase-person", { distinctId: "bob" });
+  await send(`erasures/${erasure.erasureId}/lift`, {});
+  await post("alerts", { name: "Low", below: "5", of: "amount", unit: "tokens", nonce: "a" });
+  await post("usage-limits", { name: "Daily", amount: "5", unit: "tokens", every: "day", nonce: "b" });
+  for (const path of ["alerts", "usage-limits"]) expect((await get(path)).text).toMatch(/<time[^>]*>just now</);
+  const [row] = tableRows((await get("people/erasures")).text, "Erasures");
+  expect(row).toContain("lifted just now");
+  await flushActivity(bound());
+  const timeline = tableRows((await get("users?userId=ana")).text, "Timeline");
+  expect(timeline.find((each) => each.includes("Rejected (402)"))).toMatch(/^just now /);
 });
