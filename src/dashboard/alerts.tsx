@@ -12,7 +12,7 @@ import {
 } from "../books/alerts/alerts.ts";
 import { readExpiryNotices, setExpiryNotices } from "../books/alerts/expiry-notices.ts";
 import { changeAlert, deleteAlert } from "../books/alerts/update-alert.ts";
-import { invalid, PurserError } from "../errors.ts";
+import { invalid, type PurserError } from "../errors.ts";
 import { LinkButton } from "./app-link.tsx";
 import { customColumn, linkColumn, menuColumn, shownColumn, timeColumn, userColumn } from "./columns.tsx";
 import { Empty } from "./components.tsx";
@@ -21,6 +21,7 @@ import { Choice, Field } from "./fields.tsx";
 import {
   createDashboardRoutes,
   type Form,
+  inPageMode,
   numberField,
   type PageContext,
   parseForm,
@@ -146,10 +147,8 @@ const alertsList: Resource<AlertOutput> = {
 
 /** Returns the alert in the path. Throws `not_found` for an alert of the other mode. */
 async function alertInPath(c: PageContext): Promise<AlertOfApp> {
-  const { root, appId, mode } = c.var;
-  const alert = await requireAlert(root, appId, c.req.param("alertId") ?? "");
-  if (alert.mode !== mode) throw new PurserError("not_found", `There is no such alert in ${mode} mode.`);
-  return alert;
+  const { root, appId } = c.var;
+  return inPageMode(c, await requireAlert(root, appId, c.req.param("alertId") ?? ""), "alert");
 }
 
 /** The page of an alert: its form, and the users for whom it was triggered. */

@@ -71,27 +71,24 @@ export const numberColumn = <Name extends string>(name: Name, head: string): Sha
   value: (row) => row[name],
 });
 
+/** Returns a function that declares a column of ids, each with a link. */
+const idColumn =
+  (Link: typeof UserLink) =>
+  <Name extends string>(name: Name, head: string): SharedColumn<Name, string | null> => ({
+    name,
+    head,
+    cell: (row) => {
+      const id = row[name];
+      return id === null ? "" : <Link id={id} />;
+    },
+    value: (row) => row[name],
+  });
+
 /** A column of users, each linked to its page. */
-export const userColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, string | null> => ({
-  name,
-  head,
-  cell: (row) => {
-    const id = row[name];
-    return id === null ? "" : <UserLink id={id} />;
-  },
-  value: (row) => row[name],
-});
+export const userColumn = idColumn(UserLink);
 
 /** A column of distinct ids, each linked to the page of its person. */
-export const personColumn = <Name extends string>(name: Name, head: string): SharedColumn<Name, string | null> => ({
-  name,
-  head,
-  cell: (row) => {
-    const id = row[name];
-    return id === null ? "" : <PersonLink id={id} />;
-  },
-  value: (row) => row[name],
-});
+export const personColumn = idColumn(PersonLink);
 
 /** A column whose text is computed from the row, the same in the table and in the file. */
 export const shownColumn = <Row,>(

@@ -1,6 +1,6 @@
 import { listDeliveriesInput } from "../api/webhooks/list-deliveries.ts";
 import { replayInput } from "../api/webhooks/replay-messages.ts";
-import { invalid, PurserError } from "../errors.ts";
+import { invalid } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import {
   type ListDeliveriesOutput,
@@ -13,7 +13,7 @@ import { replayMessages, resendMessage } from "../webhooks/resend.ts";
 import { customColumn, fieldColumn } from "./columns.tsx";
 import { SubmitButton, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
-import { type PageContext, parseForm, timeField } from "./form.ts";
+import { inPageMode, type PageContext, parseForm, timeField } from "./form.ts";
 import { AppForm, FormCard } from "./form-card.tsx";
 import { amountText, Time } from "./format.tsx";
 import { LIST_PAGE_ROWS } from "./read-list.ts";
@@ -28,10 +28,8 @@ const RESEND_FORM = "resend";
 
 /** Returns the endpoint in the path. Throws `not_found`, also for an endpoint of the other mode. */
 export async function endpointInPath(c: PageContext): Promise<EndpointRow> {
-  const { root, appId, mode } = c.var;
-  const row = await requireEndpoint(root, appId, c.req.param("webhookId") ?? "");
-  if (row.mode !== mode) throw new PurserError("not_found", `There is no such endpoint in ${mode} mode.`);
-  return row;
+  const { root, appId } = c.var;
+  return inPageMode(c, await requireEndpoint(root, appId, c.req.param("webhookId") ?? ""), "endpoint");
 }
 
 type Delivery = ListDeliveriesOutput<ShownAttempt>["deliveries"][number];

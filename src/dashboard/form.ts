@@ -1,7 +1,7 @@
 import { type Context, Hono } from "hono";
 import { createContext, useContext } from "hono/jsx";
 import type * as z from "zod";
-import { assert, invalid, type PurserError, rejectionIn } from "../errors.ts";
+import { assert, invalid, PurserError, rejectionIn } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { rejectionOfIssues } from "../http/issue-text.ts";
 import { exactNumber } from "../lib/json.ts";
@@ -63,6 +63,13 @@ export function parseForm<Schema extends z.ZodType>(schema: Schema, value: unkno
   const result = schema.safeParse(value);
   if (!result.success) throw rejectionOfIssues(result.error.issues, "form");
   return result.data;
+}
+
+/** Returns an object of the page's mode. Throws `not_found` for one of the other mode. */
+export function inPageMode<Row extends { readonly mode: Mode }>(c: PageContext, row: Row, name: string): Row {
+  const { mode } = c.var;
+  if (row.mode !== mode) throw new PurserError("not_found", `There is no such ${name} in ${mode} mode.`);
+  return row;
 }
 
 /** Returns the result of a function, or its rejection, which the page shows with the form. Throws other errors. */

@@ -65,6 +65,9 @@ function readRuleRows(form: Form, list: DraftList): PriceDraft[] {
     .map((row, index) => ({ ...row, place: `${index + 1}` }));
 }
 
+/** Returns the number of a version or of rows in a form. Undefined for other texts. */
+export const givenNumber = (text = ""): number | undefined => (/^\d{1,5}$/.test(text) ? Number(text) : undefined);
+
 /** Reads the form. */
 export const readListDraft = (form: Form): ListDraft => ({
   ...{ rules: readRuleRows(form, "rules"), costs: readRuleRows(form, "costs") },

@@ -7,21 +7,20 @@ import { FormCard } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { ListChanges } from "./price-changes.tsx";
+import { givenNumber } from "./price-draft.ts";
 import { Preview } from "./price-preview.tsx";
 
 const COMPARED_MAX = 500;
 /** Stands for the empty list before the first version. */
 const BEFORE_FIRST = 0;
-const asVersion = (text: string | undefined): number | undefined =>
-  text !== undefined && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
 
 /** Shows what changed between two versions, and what the later one would have charged the last week. */
 async function comparePage(c: PageContext) {
   const { appId, mode } = c.var;
   const { versions } = await listPriceLists(c.var.root, appId, { mode, limit: COMPARED_MAX });
   const query = c.req.query();
-  const to = asVersion(query.to) ?? versions[0]?.version;
-  const from = asVersion(query.from) ?? versions.find(({ version }) => version < (to ?? 0))?.version ?? BEFORE_FIRST;
+  const to = givenNumber(query.to) ?? versions[0]?.version;
+  const from = givenNumber(query.from) ?? versions.find(({ version }) => version < (to ?? 0))?.version ?? BEFORE_FIRST;
   const read = (version = BEFORE_FIRST) =>
     version === BEFORE_FIRST ? null : readPriceList(c.var.root, appId, mode, version);
   const [before, after] = await Promise.all([read(from), read(to)]);

@@ -11,7 +11,7 @@ import { FormCard, onSubmit } from "./form-card.tsx";
 import { timeText } from "./format.tsx";
 import { page } from "./layout.tsx";
 import { ListChanges } from "./price-changes.tsx";
-import { checkDraft, draftOfList, type ListDraft, type NewList, readListDraft } from "./price-draft.ts";
+import { checkDraft, draftOfList, givenNumber, type ListDraft, type NewList, readListDraft } from "./price-draft.ts";
 import { PriceForm } from "./price-form.tsx";
 import { Preview } from "./price-preview.tsx";
 import { repeatable } from "./session.tsx";
@@ -40,9 +40,6 @@ const editPage = (
     <PriceForm draft={draft} rejections={rejections} blank={blank} />,
   );
 };
-
-const givenNumber = (text: string | undefined): number | undefined =>
-  text !== undefined && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
 
 async function openEditor(c: PageContext) {
   const { newest, list } = await readBase(c, givenNumber(c.req.query("version")));

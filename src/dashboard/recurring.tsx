@@ -12,8 +12,8 @@ import { type Form, type PageContext, parseForm } from "./form.ts";
 import { AppForm, onSubmit } from "./form-card.tsx";
 import { amountText, everyText, Time, timeText } from "./format.tsx";
 import { RECURRING_PATH, toUser, UserLink, userPath } from "./links.tsx";
+import { RowsTable } from "./list.tsx";
 import type { ListColumn } from "./read-list.ts";
-import { Table } from "./table.tsx";
 import { BeforeAfter } from "./unit-amount.tsx";
 
 /** The actions on a recurring grant. */
@@ -38,19 +38,9 @@ const Actions = ({ grant }: { grant: RecurringOutput }) => (
 export const RecurringGrants = ({ recurring }: { recurring: readonly RecurringOutput[] }) =>
   recurring.length === 0 ? null : (
     <Card title="Recurring grants" id="recurring">
-      <GrantTable recurring={recurring} />
+      <RowsTable label="Recurring grants" csv="recurring-grants" columns={GRANT_COLUMNS} rows={recurring} empty="" />
     </Card>
   );
-
-const GrantTable = ({ recurring }: { recurring: readonly RecurringOutput[] }) => (
-  <Table
-    label="Recurring grants"
-    csv="recurring-grants"
-    head={GRANT_COLUMNS.map(({ head }) => head ?? "")}
-    empty=""
-    rows={recurring.map((grant) => GRANT_COLUMNS.map(({ cell }) => cell?.(grant)))}
-  />
-);
 
 type RecurringColumn = ListColumn<RecurringOutput>;
 
@@ -83,7 +73,10 @@ const GRANT_COLUMNS: readonly RecurringColumn[] = [
   customColumn(
     "rollover",
     "Rollover",
-    ({ rolloverPeriods }) => (rolloverPeriods === null ? "as the pack says" : `${rolloverPeriods} periods`),
+    ({ rolloverPeriods }) =>
+      rolloverPeriods === null
+        ? "as the pack says"
+        : `${rolloverPeriods} ${rolloverPeriods === 1 ? "period" : "periods"}`,
     ({ rolloverPeriods }) => rolloverPeriods,
   ),
   fieldColumn("recurringId", "Id", ({ recurringId }) => <Id id={recurringId} />),

@@ -8,12 +8,11 @@ import {
   type StatementSummary,
   statementCsv,
 } from "../books/statements/monthly-statements.ts";
-import { PurserError } from "../errors.ts";
 import { AppLink, LinkButton } from "./app-link.tsx";
 import { linkColumn, tagColumn, timeColumn } from "./columns.tsx";
 import { Field } from "./fields.tsx";
 import type { FigureName } from "./figures.tsx";
-import { createDashboardRoutes, type PageContext, parseForm } from "./form.ts";
+import { createDashboardRoutes, inPageMode, type PageContext, parseForm } from "./form.ts";
 import { FormCard, onSubmit } from "./form-card.tsx";
 import { amountText } from "./format.tsx";
 import { page } from "./layout.tsx";
@@ -86,12 +85,8 @@ const STATEMENT_COLUMNS: readonly (readonly [head: string, of: StatementTerm["of
   ["Held by reservations", ({ held }) => held],
 ];
 
-/** Returns a statement. Throws `not_found` for one of the other mode. */
-async function statementOfMode({ var: { root, appId, mode } }: PageContext, statementId: string) {
-  const statement = await readStatement(root, appId, statementId);
-  if (statement.mode !== mode) throw new PurserError("not_found", `There is no such statement in ${mode} mode.`);
-  return statement;
-}
+const statementOfMode = async (c: PageContext, statementId: string) =>
+  inPageMode(c, await readStatement(c.var.root, c.var.appId, statementId), "statement");
 
 async function statementPage(c: PageContext, statementId: string) {
   const { month, lines } = await statementOfMode(c, statementId);

@@ -16,7 +16,7 @@ import { linkColumn, menuColumn, quantityColumn, shownColumn, textColumn, timeCo
 import { Empty } from "./components.tsx";
 import { askRoutes, confirmPage } from "./confirm.tsx";
 import { Choice, Field } from "./fields.tsx";
-import { createDashboardRoutes, numberField, type PageContext, parseForm, textField } from "./form.ts";
+import { createDashboardRoutes, inPageMode, numberField, type PageContext, parseForm, textField } from "./form.ts";
 import { FormCard, onSubmit } from "./form-card.tsx";
 import { amountText, everyText } from "./format.tsx";
 import { page } from "./layout.tsx";
@@ -95,10 +95,9 @@ const limitsList: Resource<UsageLimitOutput> = {
 
 /** Returns the limit in the path. Throws `not_found` for a limit of the other mode. */
 async function limitInPath(c: PageContext): Promise<LimitOfApp> {
-  const { root, appId, mode } = c.var;
-  const limit = await requireLimit(root, appId, c.req.param("limitId") ?? "");
-  if (limit.mode !== mode || limit.isDeleted)
-    throw new PurserError("not_found", `There is no such limit in ${mode} mode.`);
+  const { root, appId } = c.var;
+  const limit = inPageMode(c, await requireLimit(root, appId, c.req.param("limitId") ?? ""), "limit");
+  if (limit.isDeleted) throw new PurserError("not_found", "The limit was deleted.");
   return limit;
 }
 
