@@ -95,7 +95,7 @@ async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
             {distinctIds.map((id) => (
               <li>
                 <code>{id}</code>
-                {unverified.has(id) && <span class="soft"> linked only by a publishable key</span>}
+                {unverified.has(id) && <span class="soft"> linked only by a publishable or relay key</span>}
               </li>
             ))}
           </ul>
@@ -105,8 +105,8 @@ async function eraseForm(c: PageContext, form: Form, rejection?: PurserError) {
     },
     <>
       <p>
-        {UNDO} An id that is linked only by a publishable key may belong to another person: only mentions of it are
-        erased, unless you block it too.
+        {UNDO} An id that is linked only by a publishable or relay key may belong to another person: only mentions of it
+        are erased, unless you block it too.
       </p>
       {blockable.map((id) => (
         <Check name={blockField(id)}>

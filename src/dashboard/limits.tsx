@@ -45,8 +45,8 @@ async function limitsPage(c: PageContext, rejection?: PurserError) {
     <>
       <Card title="Analytics today">
         <p class="soft">
-          Analytics that publishable keys sent on {today.day} (UTC). Secret keys are not counted. Above a daily limit
-          nothing more is stored until midnight; above the limit of an id, no more events of that id.
+          Analytics that publishable and relay keys sent on {today.day} (UTC). Secret keys are not counted. Above a
+          daily limit nothing more is stored until midnight; above the limit of an id, no more events of that id.
         </p>
         <Table
           label="Analytics today"

@@ -131,7 +131,7 @@ const ClaimsView = ({ profile }: { profile: Profile }) => (
   <Card title="Linked ids" id="claims">
     <p class="soft">
       A person is this id and the ids linked to it, by links that are counted. A link from a secret key is verified. A
-      link from a publishable key proves nothing.
+      link from a publishable or relay key proves nothing.
     </p>
     {profile.claimsOverLimit > 0 && (
       <p>
@@ -210,7 +210,7 @@ const Events = ({ events }: { events: Profile["events"] }) => (
       <Time at={event.timestamp} />,
       event.event,
       <code>{event.distinctId}</code>,
-      event.isVerified ? <Tag kind="active">secret key</Tag> : "publishable key",
+      event.isVerified ? <Tag kind="active">secret key</Tag> : "publishable or relay key",
       <details>
         <summary>Show</summary>
         <code>{event.properties}</code>

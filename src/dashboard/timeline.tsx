@@ -208,7 +208,7 @@ const EventText = ({ event }: { event: ItemOf<"event">["event"] }) => (
 const REJECTED_WITH = {
   shortage: "Rejected (402)",
   usage_limit: "Rejected (429)",
-  failed_grant: "Grant refused",
+  failed_grant: "Grant rejected",
 } as const;
 
 const RejectionLine = ({ rejection }: { rejection: ItemOf<"rejection">["rejection"] }) => {
