@@ -241,7 +241,7 @@ it("the pages of webhooks show why an endpoint is disabled: by hand, by 410, or 
   const path = `/${webhookId}`;
   await w.send(`${path}/test`);
   await w.settled();
-  // Whatever the list below shows.
+  // The list below decides nothing.
   for (const query of ["", "?status=delivered"])
     expect((await w.read(path + query)).text).toContain("because it answered 410 (gone) at 2026-01-15");
   await w.admin("PATCH", `/webhooks${path}`, { isEnabled: true });
