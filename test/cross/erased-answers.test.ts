@@ -7,7 +7,7 @@ import { Clock, makeApp, makeClient, makeKey } from "../support/world.ts";
 
 // The response to a batch does not show whether one of its ids was erased or is new (rule E4).
 
-const BATCHES = soakCount(8, 200);
+const BATCHES = soakCount(4, 200);
 
 /** The ids of a batch, by role. `gone` and `goneDevice` are erased ids in one batch, and new ids in the other. */
 interface Cast {

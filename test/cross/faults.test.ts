@@ -191,12 +191,31 @@ async function underFault(operation: Operation, plan: FaultPlan, expected: Await
   expect(named(scene, await heldOf(scene.userId), responseOf(again)), nameOf(plan)).toBe(expected.answered);
 }
 
-/**
- * A failed trip leaves behind nothing, or all of its batch. At each trip the suite tries one of both, which differs from run to
- * run. The soak tries both.
- */
-const EFFECTS = ["before", "after"] as const;
-const effectsAt = (at: number) => EFFECTS.filter((_, index) => isSoak || (at + RANDOM_SEED) % 2 === index);
+type Trial = Omit<FaultPlan, "at"> & {
+  /** After a trip that never returns: whether the isolate ends, or serves the next request. */
+  readonly isIsolateEnded?: boolean;
+};
+
+/** A trip fails, the caller does not notice. */
+const PASSING_TRIALS: readonly Trial[] = FAULTS.filter((fault) => fault !== "overloaded").map((fault) => ({ fault }));
+/** The ways in which a trip leaves behind nothing, and the caller gets a 503 or no answer. */
+const WITHOUT_EFFECT: readonly Trial[] = [
+  { fault: "overloaded" },
+  { fault: "before", persists: true },
+  { fault: "before", persists: true, says: OUT_OF_QUERIES },
+  { fault: "silent before", isIsolateEnded: true },
+  { fault: "silent before", isIsolateEnded: false },
+];
+/** The ways in which a trip leaves behind all of its batch, and the caller gets a 503 or no answer. */
+const WITH_EFFECT: readonly Trial[] = [
+  { fault: "after", persists: true },
+  { fault: "silent after", isIsolateEnded: true },
+  { fault: "silent after", isIsolateEnded: false },
+];
+
+/** At each trip the suite makes one trial of a list, which differs from run to run. The soak makes all. */
+const oneOf = (trials: readonly Trial[], at: number): readonly Trial[] =>
+  trials.filter((_, index) => isSoak || (at + RANDOM_SEED) % trials.length === index);
 
 // One isolate plans a write from its memory; with two isolates, one does not know the other's writes.
 const everywhere = operations.flatMap((operation) =>
@@ -209,28 +228,33 @@ describe.each(everywhere)("$name, isolates: $isolates", ({ isolates, ...operatio
     expected = await flawless(operation, isolates);
   });
 
+  const atEachTrip = async (trialsAt: (at: number) => readonly Trial[]): Promise<void> => {
+    for (let at = 1; at <= expected.trips; at++) {
+      for (const { isIsolateEnded, ...trial } of trialsAt(at)) {
+        const plan = { ...trial, at };
+        if (isIsolateEnded === undefined) await underFault(operation, plan, expected);
+        else await underSilence(operation, plan, expected, isIsolateEnded);
+      }
+    }
+  };
+
   if (isolates > 1) {
     // A second isolate sees only the effect of a failed trip, so the kind of the failure does not matter.
     it("takes effect once or not at all, and succeeds or returns 503, when one trip fails", async () => {
-      for (let at = 1; at <= expected.trips; at++) {
-        for (const fault of effectsAt(at)) await underFault(operation, { fault, at }, expected);
-      }
+      await atEachTrip((at) => oneOf([{ fault: "before" }, { fault: "after" }], at));
     });
     return;
   }
 
-  it.each(FAULTS)(
-    "takes effect once or not at all, and succeeds or returns 503, when one trip fails (%s)",
-    async (fault) => {
-      for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at }, expected);
+  it.each(PASSING_TRIALS)(
+    "takes effect once, and its caller does not notice, when one trip fails ($fault)",
+    async (trial) => {
+      await atEachTrip(() => [trial]);
     },
   );
 
-  // After these faults no isolate's memory is used. Without a later trip, only the effects of the trips matter.
-  it("takes effect once or not at all, and returns 503, when one trip and all later ones fail", async () => {
-    for (let at = 1; at <= expected.trips; at++) {
-      for (const fault of effectsAt(at)) await underFault(operation, { fault, at, persists: true }, expected);
-    }
+  it("takes effect once or not at all, and its repetition once, when D1, its isolate or its caller ends at any trip", async () => {
+    await atEachTrip((at) => [...oneOf(WITHOUT_EFFECT, at), ...oneOf(WITH_EFFECT, at)]);
   });
 });
 
@@ -246,49 +270,24 @@ const some = operations.filter(({ name }) =>
   /^(usage event$|list of usage events of several|grant with an|capture)/.test(name),
 );
 
+/** Tries an error at each trip of some operations, in the suite of one, which differs from error to error. */
+async function tryError(says: string, fault: FaultPlan["fault"]): Promise<void> {
+  const turn = [...PASSING, ...NOT_NOW].indexOf(says) + RANDOM_SEED;
+  for (const operation of some.filter((_, index) => isSoak || turn % some.length === index)) {
+    const expected = await flawless(operation, 1);
+    for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at, says }, expected);
+  }
+}
+
 it.each(errorsToTest(PASSING))(
   "a D1 error is retried, so that the caller does not notice it and the write takes effect once: %s (%s the trip)",
-  async (says, fault) => {
-    for (const operation of some) {
-      const expected = await flawless(operation, 1);
-      for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at, says }, expected);
-    }
-  },
+  tryError,
 );
 
 it.each(errorsToTest(NOT_NOW))(
   "a D1 error causes a 503 without a partial write, and the repeated call takes effect once: %s (%s the trip)",
-  async (says, fault) => {
-    for (const operation of some) {
-      const expected = await flawless(operation, 1);
-      for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at, says }, expected);
-    }
-  },
+  tryError,
 );
-
-describe.each(operations)("$name", (operation) => {
-  // Without a soak, only "a D1 error" tests the limit, because all errors that are not retried take the same path.
-  if (isSoak) {
-    it("takes effect once or not at all when the query limit of an invocation interrupts it at any point", async () => {
-      const expected = await flawless(operation, 1);
-      for (let at = 1; at <= expected.trips; at++) {
-        await underFault(operation, { fault: "before", at, persists: true, says: OUT_OF_QUERIES }, expected);
-      }
-    });
-  }
-
-  it("takes effect once or not at all when its isolate or its caller ends at any point, and the next request is served", async () => {
-    const expected = await flawless(operation, 1);
-    for (let at = 1; at <= expected.trips; at++) {
-      for (const effect of effectsAt(at)) {
-        // One ends the isolate, the other leaves it to serve the next request.
-        for (const isIsolateEnded of isSoak ? [true, false] : [(at + RANDOM_SEED) % 4 < 2]) {
-          await underSilence(operation, { fault: `silent ${effect}`, at }, expected, isIsolateEnded);
-        }
-      }
-    }
-  });
-});
 
 async function underSilence(
   operation: Operation,

@@ -65,19 +65,19 @@ const TARGETS: readonly Targets[] = Array.from({ length: 216 }, (_, index) => ({
   adjust: Math.floor(index / 72) % 3,
 }));
 
-/** One of each two orders that differ in the last two actions. Which one differs from run to run. The soak has both. */
+/** One of each six orders that differ in the last three actions. Which one differs from run to run. The soak has all. */
 const ORDERS = ordersOf(ACTIONS).filter(
-  (_, index) => isSoak || (index + Math.floor(index / 2) + RANDOM_SEED) % 2 === 0,
+  (_, index) => isSoak || (index + Math.floor(index / 6) + RANDOM_SEED) % 6 === 0,
 );
 
-// Each order gets one of the 216 targets. 89 and 216 have no common divisor, so all targets occur. The soak gives each
-// order several targets.
+// Each order gets one of the 216 targets, which differs from run to run. 89 and 216 have no common divisor, so no target occurs
+// again before all have occurred. The soak gives each order several targets.
 const TURNS = Math.min(TARGETS.length, soakCount(1, 0.2));
 const INTERLEAVINGS: readonly Interleaving[] = Array.from({ length: TURNS }, (_, turn) =>
   ORDERS.map((order, index) => ({
     order,
     takes: (["revoke", "refund", "refund in part"] as const)[(index + turn) % 3] ?? "revoke",
-    targets: TARGETS[((index + turn * 11) * 89) % TARGETS.length] as Targets,
+    targets: TARGETS[((index + RANDOM_SEED + turn * 11) * 89) % TARGETS.length] as Targets,
   })),
 ).flat();
 

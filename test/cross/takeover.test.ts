@@ -131,8 +131,9 @@ function cellsAgainst(state: State, newVictimId: () => string, turn: number): Ce
   const cells: Cell[] = [];
   for (const [index, attackerState] of [...ATTACKER_STATES, ...ATTACKER_STATES].entries()) {
     for (const [at, [attack, links]] of Object.entries(ATTACKS).entries()) {
-      // Each kind of user gets a tenth of the attacks, which differs from run to run. The soak runs all of them.
-      if (state !== "nothing yet" && !isSoak && (3 * index + at + turn + RANDOM_SEED) % 10 > 0) continue;
+      // Each kind of user gets a twentieth of the attacks, which differs from run to run. The soak runs all of them.
+      const fraction = state === "nothing yet" ? 3 : 20;
+      if (!isSoak && (3 * index + at + turn + RANDOM_SEED) % fraction > 0) continue;
       const inTurn = WAYS_OF_SENDING.filter((_, way) => isSoak || way === (index + at + turn) % WAYS_OF_SENDING.length);
       for (const way of inTurn) {
         const isErased = isSoak || cells.length % (isUserMaker(state) ? 3 : 8) === 0;

@@ -1,7 +1,7 @@
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { errorBody } from "../../src/http/error-body.ts";
 import { apiDocument } from "../../src/reference/api-document.ts";
-import { shapeOf } from "./shape-of.ts";
+import { oneOfEachShape, shapeOf } from "./shape-of.ts";
 
 interface Described {
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: Schema }>> };
@@ -45,7 +45,7 @@ function differencesBy(change: <T>(value: T) => T): (schema: Schema, value: unkn
     kept.set(schema, found);
     const shape = shapeOf(value);
     if (found.valid.has(shape)) return [];
-    const { valid, errors } = found.validator.validate(value);
+    const { valid, errors } = found.validator.validate(oneOfEachShape(value));
     if (valid) found.valid.add(shape);
     return errors.map((error) => `${error.instanceLocation} ${error.error}`);
   };

@@ -20,14 +20,15 @@ import { Clock, makeApp, makeClient, makeCtx, type TestApp } from "../../support
 
 afterAll(expectLedgerInvariants);
 
-const EVENT_COUNT = 2_500;
-const CONSENT_COUNT = 1_100;
+// A page has 2,000 rows, so the lists of two ids take two pages.
+const EVENT_COUNT = 1_050;
+const CONSENT_COUNT = 1_010;
 const plain = (count: number): string[] => Array.from({ length: count }, (_, index) => `{"index":${index}}`);
 
 /** The document without the fields that every opening changes. */
 const dataOf = (document: ExportDocument) => ({ ...withoutOpenings(document), exportedAt: "" });
 
-/** Seeds a person with two ids whose lists take several pages, and with 700 balances, one of which has many entries. */
+/** Seeds a person with two ids whose lists take two pages, and with two pages of balances, one of which has many entries. */
 async function longLife(app: TestApp): Promise<{ balanceIds: string[] }> {
   const { live } = app.environments;
   await seedPerson(live, {}, ["ana", "device"]);
@@ -36,8 +37,8 @@ async function longLife(app: TestApp): Promise<{ balanceIds: string[] }> {
     await seedUsage(live, id, EVENT_COUNT);
     await seedConsents(live, id, CONSENT_COUNT);
   }
-  const balanceIds = await seedBalances(live, "ana", 700);
-  await seedEntries(live, "ana", balanceIds[0] ?? "", 2_000);
+  const balanceIds = await seedBalances(live, "ana", 550);
+  await seedEntries(live, "ana", balanceIds[0] ?? "", 1_600);
   return { balanceIds };
 }
 
@@ -114,7 +115,7 @@ it.each([
   {
     name: "events",
     guard: "analytics_events_kept",
-    sql: "DELETE FROM analytics_events WHERE environment_id = ?1 AND distinct_id = 'device' AND seq = 2400",
+    sql: "DELETE FROM analytics_events WHERE environment_id = ?1 AND distinct_id = 'device' AND seq = 1040",
   },
   {
     name: "ids",
@@ -285,7 +286,7 @@ it.each([
   const clock = new Clock();
   const app = await makeApp();
   const { live } = app.environments;
-  await seedUsage(live, "ana", fits ? 3 : EVENT_COUNT);
+  await seedUsage(live, "ana", fits ? 3 : 2_500);
   const call = makeClient(clock);
   const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
   let trips = 0;
