@@ -11,8 +11,8 @@ const TESTS = {
   unit: ["payment-orders", "granting-model"],
   cross: [
     ...["model", "payments-model", "alerts", "limits-model", "interleavings", "storms", "claims", "known-people"],
-    ...["takeover", "faults", "message-faults", "recurring-model", "limit-storms", "period-storms"],
-    ...["granting-model", "monthly-statements", "usage-days", "erased-answers"],
+    ...["takeover", "faults", "message-faults", "recurring-model", "limit-storms", "period-storms", "price-storms"],
+    ...["granting-model", "monthly-statements", "usage-days", "erased-answers", "member-erasures"],
   ],
   worker: [
     ...["auth/jwt", "auth/reseal-secrets", "catalog/admin-keys", "catalog/audit", "clocks/clock", "dashboard/rows"],

@@ -4,7 +4,7 @@ import { ClaimsModel, type ModelPerson } from "../support/claims-model.ts";
 import { type ClaimsDocument, type ClaimsEvent, makeClaimsWorld } from "../support/claims-world.ts";
 import { RANDOM_SEED, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 
-const HISTORIES = soakCount(6, 20);
+const HISTORIES = soakCount(3, 20);
 
 const USERS = ["ana", "user_bob"];
 const DEVICES = [

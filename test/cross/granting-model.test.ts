@@ -13,7 +13,7 @@ beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
 
-const HISTORIES = soakCount(15, 10);
+const HISTORIES = soakCount(6, 10);
 const LENGTH = 25;
 const seed = isSoak ? RANDOM_SEED : FIXED_SEED;
 

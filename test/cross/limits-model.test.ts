@@ -5,7 +5,7 @@ import { createRandom } from "../support/random.ts";
 import { RANDOM_SEED, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { atRandom, Clock, makeApp, makeClient } from "../support/world.ts";
 
-const OPERATIONS = soakCount(120, 40);
+const OPERATIONS = soakCount(60, 40);
 
 interface Event {
   readonly uuid: string;

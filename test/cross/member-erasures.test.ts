@@ -9,7 +9,7 @@ import type { Answer } from "../support/world.ts";
 // Random histories of a team's usage run in two applications. Only one of them erases members. Apart from requests that name an
 // erased member, both answer alike, and the payers' books are the same (ME6).
 
-const HISTORIES = soakCount(4, 60);
+const HISTORIES = soakCount(2, 60);
 const STEPS = 50;
 const ISOLATES = 3;
 /** A part of every id of a member, and of the ids of its usage. */

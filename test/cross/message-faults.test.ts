@@ -183,7 +183,8 @@ it.each(Object.entries(effects))(
       const seen = await sentOnce();
       if (first?.status === 200 || (hasLanded && effect.trips === undefined)) expect(seen, where).toEqual(effect.sends);
       if (!hasLanded) expect(seen, where).toEqual([]);
-      for (let again = 0; again < 2; again++) {
+      // The last of them repeats a call that has succeeded.
+      for (let again = hasLanded ? 1 : 0; again < 2; again++) {
         expect((await effect.act(w))?.status ?? 200, where).toBe(200);
         expect(await sentOnce(), where).toEqual(effect.sends);
       }

@@ -8,7 +8,7 @@ import { changeReservation, runHoldsPart } from "../support/spender.ts";
 
 afterAll(expectLedgerInvariants);
 
-const STORMS = soakCount(2, 20);
+const STORMS = soakCount(1, 20);
 const ROUNDS = 6;
 
 /** Version n charges n thousandths of a cent for each of input and of output, and costs n millionths. */

@@ -25,7 +25,7 @@ afterAll(expectLedgerInvariants);
 
 const EVERY = ["day", "week", "month", "year"] as const;
 const OPERATIONS_A_HISTORY = 50;
-const HISTORIES = soakCount(2, 1);
+const HISTORIES = soakCount(1, 1);
 
 interface Stored {
   readonly id: string;

@@ -11,7 +11,7 @@ import { createRandom, type Random } from "../support/random.ts";
 import { FIXED_SEED, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { atRandom, bound, Clock, makeApp, makeClient } from "../support/world.ts";
 
-const STORMS = soakCount(3, 8);
+const STORMS = soakCount(1, 8);
 const ROUNDS = 10;
 
 const userIdOf = (random: Random) => `u${random.integer(1, 4)}`;

@@ -5,8 +5,11 @@ import { rememberEarlierRows } from "./invariants.ts";
 
 enforceD1Limits(env.DB);
 
+/** The files of one workerd share its databases. */
+const workerd = globalThis as { hasMigrated?: true };
+
 for (const db of [env.DB, env.SPARE]) {
-  await applyD1Migrations(db, env.TEST_MIGRATIONS);
+  if (workerd.hasMigrated !== true) await applyD1Migrations(db, env.TEST_MIGRATIONS);
   // Some tests use negative ids of environments. This row makes SQLite continue from a positive id.
   await db.batch([
     db.prepare("INSERT OR IGNORE INTO apps (id, name, created_at_ms) VALUES ('app_first', 'First', 0)"),
@@ -21,5 +24,6 @@ for (const db of [env.DB, env.SPARE]) {
     db.prepare("DELETE FROM webhook_deliveries"),
   ]);
 }
+workerd.hasMigrated = true;
 
 await rememberEarlierRows();

@@ -109,7 +109,7 @@ it("setting the clock takes effect once if ten set the same time at once, and en
 });
 
 // The trips of each step of the clock are the same. So in the suite each trip fails in one way, which differs from run to run.
-it.each(isSoak ? FAULTS.keys() : [RANDOM_SEED])(
+it.each(isSoak ? [...FAULTS.keys()] : [RANDOM_SEED])(
   "setting the clock takes effect once whichever trip fails, and a repeat continues it: %i",
   async (turn) => {
     let isHit = true;

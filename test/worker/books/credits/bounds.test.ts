@@ -208,7 +208,8 @@ it(
   },
 );
 
-const HOLDS = 10_000;
+/** A read returns 500 due holds. */
+const HOLDS = 1_100;
 
 /** A user with due holds of a free usage, half of which are charged. Their legs take up `bytes`. */
 async function dueWorld(count = HOLDS, bytes = 2) {
