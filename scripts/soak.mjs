@@ -18,6 +18,7 @@ const TESTS = {
     ...["auth/jwt", "auth/reseal-secrets", "catalog/admin-keys", "catalog/audit", "clocks/clock", "dashboard/rows"],
     ...[
       "books/credits/bounds",
+      "books/credits/previews",
       "books/ledger/time-zones",
       "books/ledger/write",
       "books/recurring/many-balances",

@@ -18,6 +18,7 @@ import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { exportOf, send } from "../../support/people.ts";
 import { expectError } from "../../support/rejections.ts";
+import { isSoak } from "../../support/soak.ts";
 import { bound, inTurn, makeClient, makeCtx } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -304,22 +305,29 @@ it("without ERASURE_SECRET, nobody is erased, and if there are tombstones nothin
   expectError(await kept("POST", "/api/v1/credits/grant", ana), "person_erased");
 });
 
-it.each([1, 2, 7])("an interrupted erasure is finished by the cron, in pages of %i rows", async (rows) => {
-  const world = await erasureWorld();
-  const { app, clock, post, get } = world;
-  await fillPerson(world);
-  const before = await books(world);
-  const ctx = makeCtx(app.environments.live, clock);
-  const { output } = await erasePerson(ctx, input, { pages: 3, rows });
-  expect(output.status).toBe("running");
-  expectError(await post(`erasures/${output.erasureId}/lift`, {}), "changed_meanwhile");
-  expectError(await post("consent", { distinctId: DEVICE, purpose: "ads", decision: "denied" }), "person_erased");
-  for (let pages = 3; pages < 60 && !(await continueErasure(ctx, output.erasureId ?? "", { pages: 1, rows })); pages++);
-  await scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId });
-  expect((await get(`erasures/${output.erasureId}`)).body.status).toBe("completed");
-  expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);
-  expect(await books(world)).toEqual(before);
-});
+it.each(isSoak ? [1, 2, 7] : [1, 7])(
+  "an interrupted erasure is finished by the cron, in pages of %i rows",
+  async (rows) => {
+    const world = await erasureWorld();
+    const { app, clock, post, get } = world;
+    await fillPerson(world);
+    const before = await books(world);
+    const ctx = makeCtx(app.environments.live, clock);
+    const { output } = await erasePerson(ctx, input, { pages: 3, rows });
+    expect(output.status).toBe("running");
+    expectError(await post(`erasures/${output.erasureId}/lift`, {}), "changed_meanwhile");
+    expectError(await post("consent", { distinctId: DEVICE, purpose: "ads", decision: "denied" }), "person_erased");
+    for (
+      let pages = 3;
+      pages < 60 && !(await continueErasure(ctx, output.erasureId ?? "", { pages: 1, rows }));
+      pages++
+    );
+    await scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId });
+    expect((await get(`erasures/${output.erasureId}`)).body.status).toBe("completed");
+    expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);
+    expect(await books(world)).toEqual(before);
+  },
+);
 
 it.each(FAULTS)("an interrupted erasure is completed by a repeated call, whichever trip failed: %s", async (fault) => {
   const world = await erasureWorld();

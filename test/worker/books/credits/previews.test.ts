@@ -13,6 +13,7 @@ import { storedBalances } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { CREDITS, RECURRING } from "../../../support/paths.ts";
 import { createRandom, type Random } from "../../../support/random.ts";
+import { soakCount } from "../../../support/soak.ts";
 import { makeSpender } from "../../../support/spender.ts";
 import { makeCtx, makePack } from "../../../support/world.ts";
 
@@ -68,7 +69,7 @@ async function randomUser(random: Random) {
   return { ...spender, ctx: makeCtx(app.environments.live, clock) };
 }
 
-const SEEDS = Array.from({ length: 12 }, (_, index) => index + 1);
+const SEEDS = Array.from({ length: soakCount(5, 2) }, (_, index) => index + 1);
 
 describe.each(SEEDS)("for random user %i with due holds and periods", (seed) => {
   it("the preview of an adjustment says what the adjustment then does", async () => {
