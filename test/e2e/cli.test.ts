@@ -1,4 +1,4 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -10,28 +10,12 @@ import { Purser } from "purser-client";
 import { PurserAdmin } from "purser-client/admin";
 import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from "vitest";
 import { startFaultyProxy } from "./support/faulty-proxy.ts";
+import { finished, runProgram, startProgram } from "./support/program.ts";
 import { ADMIN_TOKEN, type Server, sharedServer } from "./support/server.ts";
 import { SOAK_OPERATIONS } from "./support/soak.ts";
 
 const root = join(import.meta.dirname, "../..");
 const PROGRAM = join(root, "clients/cli/dist/purser.cjs");
-
-interface Run {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-}
-
-function finished(child: ChildProcess): Promise<Run> {
-  let [out, err] = ["", ""];
-  child.stdout?.on("data", (chunk) => {
-    out += chunk;
-  });
-  child.stderr?.on("data", (chunk) => {
-    err += chunk;
-  });
-  return new Promise((resolve) => child.once("close", (code) => resolve({ code, out, err })));
-}
 
 let server: Server;
 let admin: PurserAdmin;
@@ -66,20 +50,18 @@ beforeEach(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+/** The environment of a command. */
+const environment = (more: Readonly<Record<string, string>>) => ({
+  PATH: process.env.PATH,
+  PURSER_URL: server.url,
+  PURSER_ADMIN_KEY: ADMIN_TOKEN,
+  ...more,
+});
+const purser = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  runProgram(PROGRAM, args, { folder, env: environment(env) });
+/** Starts a process of its own, for a test that kills it or limits its memory. */
 const start = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
-  spawn(process.execPath, [PROGRAM, ...args], {
-    cwd: folder,
-    stdio: ["ignore", "pipe", "pipe"],
-    // The types of Workers also add the Worker's variables to `env`.
-    env: {
-      PATH: process.env.PATH,
-      PURSER_URL: server.url,
-      PURSER_ADMIN_KEY: ADMIN_TOKEN,
-      NODE_OPTIONS: "--max-old-space-size=128",
-      ...env,
-    } as unknown as NodeJS.ProcessEnv,
-  });
-const purser = (args: readonly string[], env: Readonly<Record<string, string>> = {}) => finished(start(args, env));
+  startProgram(PROGRAM, args, { folder, env: environment({ NODE_OPTIONS: "--max-old-space-size=128", ...env }) });
 const write = (settings: object, name = "purser.config.json") =>
   writeFileSync(join(folder, name), JSON.stringify(settings));
 
@@ -210,7 +192,7 @@ it("purser pull, diff and push shows what differs, ends with 2, and changes, arc
     usageLimits: [{ ...SETTINGS.usageLimits[0], amount: 60 }],
     alerts: [],
   });
-  const differs = await purser(["diff", ...target, "--json"]);
+  const differs = await finished(start(["diff", ...target, "--json"]));
   expect(differs.code).toBe(2);
   expect(JSON.parse(differs.out).changes).toMatchObject([
     { action: "change", what: 'pack "Starter"', fields: [{ field: "defaultExpiryDays", before: 30, after: 60 }] },
@@ -387,13 +369,12 @@ async function world() {
   await admin.createPack({ appId, packName: "Tokens", items: [], unit: "tokens" });
   await admin.createPack({ appId, packName: "Starter", items: [{ amount: 1, unit: "tokens" }] });
   const client = new Purser({ url: server.url, key: keys.sk_live });
-  const run = (...more: readonly string[]) =>
-    purser(["import", "balances.csv", "--app", appId, "--mode", "live", "--json", ...more], {
-      PURSER_SECRET_KEY: keys.sk_live,
-    });
+  const command = ["import", "balances.csv", "--app", appId, "--mode", "live", "--json"];
+  const env = { PURSER_SECRET_KEY: keys.sk_live };
+  const run = (...more: readonly string[]) => purser([...command, ...more], env);
   const remaining = async (userId: string) =>
     (await client.listBalances({ userId })).credits.map((credit) => credit.remaining);
-  return { run, remaining, appId, keys };
+  return { run, remaining, appId, keys, command, env };
 }
 const file = (text: string) => writeFileSync(join(folder, "balances.csv"), text);
 const refused = () => readFileSync(join(folder, "balances.csv.refused.csv"), "utf8").trim().split("\n").slice(1);
@@ -508,12 +489,12 @@ it("purser import counts a line as granted whose answer was lost, and as granted
 });
 
 it("purser import checks many lines in bounded memory, in the soak a million", async () => {
-  const { run } = await world();
+  const { command, env } = await world();
   const thousands = SOAK_OPERATIONS > 0 ? 1_000 : 200;
   const lines = Array.from({ length: 1_000 }, (_, at) => `user_${at},tokens,1,`);
   const rows = Array.from({ length: thousands }, (_, at) => lines.map((line) => `${line}${at}`).join("\n")).join("\n");
   file(`userId,unit,remaining,ref\n${rows}\n`);
-  const dry = await run("--dry-run");
+  const dry = await finished(start([...command, "--dry-run"], env));
   expect(dry).toMatchObject({ code: 0 });
   const granted = thousands * 1_000;
   expect(JSON.parse(dry.out)).toMatchObject({ granted, refused: 0, sums: { Tokens: `${granted}` } });

@@ -76,7 +76,8 @@ function program(): Command {
   return purser;
 }
 
-program()
+/** Settles when the command has ended. A test that runs many in its own process waits for it. */
+export const ended: Promise<unknown> = program()
   .parseAsync()
   .catch((error: unknown) => {
     process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
