@@ -22,6 +22,9 @@ KEY = os.environ.get("PURSER_KEY", "")
 
 Fault = Union[str, httpx.Response, None]
 
+#: One for all tests: each reads the certificates anew, and they connect without TLS.
+SSL_CONTEXT = httpx.create_ssl_context()
+
 
 class FaultyTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """Sends requests, and injects faults.
@@ -35,8 +38,8 @@ class FaultyTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         self.seen: list[httpx.Request] = []
         #: Called with each request before it is sent, to wait for something.
         self.before: Callable[[httpx.Request], Any] | None = None
-        self._sync = httpx.HTTPTransport()
-        self._async = httpx.AsyncHTTPTransport()
+        self._sync = httpx.HTTPTransport(verify=SSL_CONTEXT)
+        self._async = httpx.AsyncHTTPTransport(verify=SSL_CONTEXT)
 
     def _begin(self, request: httpx.Request) -> Fault:
         self.seen.append(request)
