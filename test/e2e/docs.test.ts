@@ -88,15 +88,16 @@ describe.skipIf(chromiumPath === null)(`the reference in a browser${withoutChrom
   });
 
   it.each([
-    ["on a light screen", DESKTOP, "light"],
     ["on a dark screen", DESKTOP, "dark"],
+    ["on a light screen", DESKTOP, "light"],
     ["on a phone", PHONE, "light"],
   ] as const)("%s fits the screen and is accessible", async (_, size, colorScheme) => {
     await page.setViewportSize(size);
     await page.emulateMedia({ colorScheme });
-    await open("tag/usage/recordUsageEvent", "Record a usage event");
+    // The page reads the scheme when it is loaded. Another size takes effect at once.
+    if (size === DESKTOP) await open("tag/usage/recordUsageEvent", "Record a usage event");
     expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
-    await page.evaluate(axe.source);
+    if (!(await page.evaluate("'axe' in globalThis"))) await page.evaluate(axe.source);
     expect(await page.evaluate(`axe.run(${JSON.stringify(OPTIONS)}).then(${SAY})`)).toEqual([]);
   });
 
