@@ -29,7 +29,7 @@ const TESTS = {
     ...["erasure/forget-tombstones", "erasure/messages", "erasure/tombstones"],
     ...["exports/faults", "exports/large", "exports/limits"],
   ],
-  e2e: ["cli", "client-storm", "dashboard-pages", "kills", "payment-kills", "erasure-kills"],
+  e2e: ["cli", "client-storm", "dashboard-pages", "dashboard-tasks", "kills", "payment-kills", "erasure-kills"],
 };
 const FILES = Object.entries(TESTS).flatMap(([folder, names]) => names.map((name) => `test/${folder}/${name}`));
 

@@ -160,14 +160,24 @@ export async function fillLongLists(server: Server): Promise<ServedApp> {
   const app = await server.makeApp();
   const { admin, post } = callsOf(server, app);
   const { packId = "" } = await admin("packs", { packName: "Tokens", items: [], unit: "tokens" });
-  for (let n = 0; n < 60; n++) {
+  const numbers = Array.from({ length: 60 }, (_, n) => n);
+  for (const n of numbers) {
     await post("credits/grant", { userId: "much", packId, quantity: 1_000, externalRef: `order-${n}` });
     await post("credits/grant", { userId: `user-${n}`, packId, quantity: 10 });
-    const used = { event: `event-${n % 12}`, model: `model-${n % 12}`, quantities: { count: 0, tokens: 5 } };
-    await post("usage/events", { eventId: `much-${n}`, userId: "much", ...used });
-    await post("usage/events", { eventId: `of-${n}`, userId: `user-${n}`, ...used });
     if (n < 12) await admin("packs", { packName: `Pack ${n}`, items: [], unit: "count" });
   }
+  const usedBy = (userId: string, n: number) => ({
+    ...{ eventId: `${userId}-${n}`, userId, event: `event-${n % 12}`, model: `model-${n % 12}` },
+    quantities: { count: 0, tokens: 5 },
+  });
+  await post(
+    "usage/events",
+    numbers.map((n) => usedBy("much", n)),
+  );
+  await post(
+    "usage/events",
+    numbers.map((n) => usedBy(`user-${n}`, n)),
+  );
   await server.cron();
   return app;
 }
