@@ -83,8 +83,8 @@ const EQUATION_TERMS: readonly EquationTerm[] = [
   { label: "Expired", sign: -1, name: "expired", figure: "expired" },
 ];
 
-/** Removes the error that adding doubles leaves below the smallest step. */
-const roundTo = (value: number): number => Math.round(value * 1e6) / 1e6;
+/** Removes the error that adding doubles leaves below the smallest step. An error below 0 would become -0. */
+const roundTo = (value: number): number => Math.round(value * 1e6) / 1e6 + 0;
 
 function sumExpired(expired: ReturnType<Business["expired"]>, unit: string): number {
   const days = expired.find((each) => each.unit === unit)?.days ?? [];

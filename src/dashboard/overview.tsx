@@ -177,7 +177,7 @@ const Packs = ({ overview }: OverviewProps) => {
           .slice(0, OVERVIEW_PACKS_MAX)
           .map((packId) => [
             <AppLink to={`packs/${packId}`}>
-              {packs.find((figure) => figure.packId === packId)?.packName ?? packId}
+              {[...packs, ...outstanding].find((each) => each.packId === packId)?.packName ?? packId}
             </AppLink>,
             <Amounts of={figuresOf("granted_of", packId)} pathOf={linkToFigure("granted", packId)} />,
             <Amounts of={figuresOf("spent_of", packId)} pathOf={linkToFigure("spent", packId)} />,
@@ -199,9 +199,10 @@ const ABOUT_LINKS =
   "A publishable or relay key may link only the id of a device that is no user and not linked yet, and only to an id that is a user's or not a device's. Other links are rejected, and their events kept. Your server can link any ids with a secret key.";
 
 /** Returns the tabs of rejections and exports that happened. */
-function countTabs({ shortages, refused, minted, opened, links }: Overview): readonly Tab[] {
+function countTabs({ shortages, limited, refused, minted, opened, links }: Overview): readonly Tab[] {
   const counts: readonly (readonly [label: string, figures: readonly Figure[], path: string | undefined])[] = [
     ["Insufficient credits (402)", shortages.now, rejectionsPath("shortage")],
+    ["Usage limit reached (429)", limited, rejectionsPath("usage_limit")],
     ["Rejected grants", refused, rejectionsPath("failed_grant")],
     ["Export links created", minted, figurePath("minted", daysOfFigure(minted[0] ?? { days: [] }))],
     ["Export links opened", opened, figurePath("opened", daysOfFigure(opened[0] ?? { days: [] }))],

@@ -35,6 +35,7 @@ export async function readOverview(c: PageContext, days: number) {
   });
   const rejections = await readAtOnce({
     shortages: readTwoSpans("shortage"),
+    limited: read("usage_limit"),
     refused: read("failed_grant"),
     minted: read("minted"),
     opened: read("opened"),

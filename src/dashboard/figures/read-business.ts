@@ -2,7 +2,7 @@ import { and, desc, eq, isNotNull, sql } from "drizzle-orm";
 import { amountOfMinor, exactAmount, UNITS, type Unit } from "../../books/amounts/amount.ts";
 import { minorOfSum } from "../../books/amounts/amount-sql.ts";
 import { computed, drizzle, fields, query, scalar, type ValueOf } from "../../db/query.ts";
-import { businessFigures, businessWalks } from "../../db/schema.ts";
+import { businessFigures, businessWalks, creditPacks } from "../../db/schema.ts";
 import { batch, type StatementRow } from "../../db/sql.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -29,9 +29,18 @@ const lastBegan = () =>
       .orderBy(desc(beganAtMs))
       .limit(1),
   );
-const selectFigures = query((value: ValueOf<{ environmentId: number }>) =>
+/** The current name of the pack whose id is the label. */
+const nameOfLabel = (value: ValueOf<{ appId: string }>) =>
   drizzle
-    .select(fields(businessFigures, "kind", "label", "unit", "whole", "rest"))
+    .select(fields(creditPacks, "name"))
+    .from(creditPacks)
+    .where(and(eq(creditPacks.appId, value("appId")), eq(creditPacks.id, businessFigures.label)));
+const selectFigures = query((value: ValueOf<{ environmentId: number; appId: string }>) =>
+  drizzle
+    .select({
+      ...fields(businessFigures, "kind", "label", "unit", "whole", "rest"),
+      ...computed({ packName: scalar(nameOfLabel(value)) }),
+    })
     .from(businessFigures)
     .where(and(eq(businessFigures.environmentId, value("environmentId")), eq(businessFigures.beganAtMs, lastBegan())))
     .limit(BUSINESS_ROWS_MAX),
@@ -60,7 +69,8 @@ function byUnit(rows: readonly FigureRow[]): readonly { readonly unit: Unit; rea
  * was at some moment between `beganAt` and `finishedAt`.
  */
 export async function readBusiness(ctx: TenantCtx) {
-  const [[times], rows] = await batch(ctx.db, [selectTimes({}), selectFigures({ environmentId: ctx.environment.id })]);
+  const { id: environmentId, appId } = ctx.environment;
+  const [[times], rows] = await batch(ctx.db, [selectTimes({}), selectFigures({ environmentId, appId })]);
   if (times === undefined) return null;
   const of = (kind: FigureRow["kind"]) => rows.filter((row) => row.kind === kind);
   const outstanding = of("outstanding");
@@ -71,7 +81,10 @@ export async function readBusiness(ctx: TenantCtx) {
     finishedAt: iso(times.finishedAtMs),
     isPartial: rows.length >= BUSINESS_ROWS_MAX,
     outstanding: byUnit(outstanding),
-    byPack: packIds.map((packId) => ({ packId, amounts: byUnit(outstanding.filter((row) => row.label === packId)) })),
+    byPack: packIds.map((packId) => {
+      const ofPack = outstanding.filter((row) => row.label === packId);
+      return { packId, packName: ofPack[0]?.packName ?? null, amounts: byUnit(ofPack) };
+    }),
     users: countOf("users", ""),
     active: ACTIVE_DAYS.map((days) => ({ days, users: countOf("active", `${days}`) })),
     /** The amounts that were left when balances expired, by day. */

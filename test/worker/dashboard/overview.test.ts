@@ -23,6 +23,7 @@ async function world(given?: { readonly clock: Clock; readonly app: Awaited<Retu
   return {
     app,
     browser,
+    call,
     clock,
     post: (path: string, body: unknown) => call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body }),
     read: async (path: string) => {
@@ -65,6 +66,24 @@ it("the overview links shortages to their users and events, and rejected grants 
   }
 });
 
+it("the overview counts usage that a limit rejected, and links it", async () => {
+  const { app, call, post, read, at } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
+  const limit = { mode: "live", name: "A day", unit: "count", amount: 1, every: "day" };
+  const path = `/api/v1/admin/apps/${app.appId}/usage-limits`;
+  expect((await call("POST", path, { key: env.ADMIN_TOKEN, body: limit })).status).toBe(200);
+  await post("credits/grant", { userId: "ana", packId, quantity: 10 });
+  const usage = { userId: "ana", event: "chat", quantities: { count: 1, tokens: 1 } };
+  const statuses = [];
+  for (const eventId of ["e1", "e2", "e3"]) statuses.push((await post("usage/events", { ...usage, eventId })).status);
+  expect(statuses).toEqual([200, 429, 429]);
+  await flushActivity(bound());
+  expect(await read("overview")).toContain(
+    `<a href="${at}/rejections?kind=usage_limit">Usage limit reached (429)</a> <b>2</b>`,
+  );
+  expect(await read("rejections?kind=usage_limit")).toContain("limit A day");
+});
+
 /** The terms of one line of the equation, by unit. */
 function lineOf(text: string, label: string): string[] {
   const [, row = ""] = new RegExp(`<th scope="row">${label}[^<]*</th>(.*?)</tr>`, "s").exec(text) ?? [];
@@ -86,7 +105,7 @@ it("the overview shows first steps while the environment is empty, each with its
 });
 
 it("the overview shows granted, spent and outstanding credits by pack, and links the packs", async () => {
-  const { app, clock, post, read, at } = await world();
+  const { app, browser, clock, post, read, at } = await world();
   const [calls, words] = [
     await makeOpenAmountPack(app.appId, `Calls ${EVIL}`, "count"),
     await makeOpenAmountPack(app.appId, "Words", "tokens"),
@@ -111,6 +130,26 @@ it("the overview shows granted, spent and outstanding credits by pack, and links
   expect(lineOf(text, "Spent")).toEqual(["−20.5", "0"]);
   expect(lineOf(text, "Outstanding now")).toEqual(["1,479.5", "70"]);
   expect(text).toMatch(/Outstanding: updated \d\d:\d\d UTC, every hour\./);
+
+  // In a later week nothing was granted or spent.
+  clock.advance(8 * DAY_MS);
+  await browser.signIn();
+  const later = await read("overview?days=7");
+  expect(later.slice(later.indexOf(`id="packs"`))).toContain(`href="${at}/packs/${words}">Words</a>`);
+});
+
+it("the overview shows 0, not -0, where the sums of decimals differ by less than the smallest amount", async () => {
+  const { app, post, read } = await world();
+  const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
+  await post("credits/grant", { userId: "ana", packId, quantity: 100, externalRef: "order" });
+  const usage = { eventId: "e", userId: "ana", event: "x", quantities: { count: 0, tokens: 0.1 } };
+  expect((await post("usage/events", usage)).status).toBe(200);
+  const refund = { userId: "ana", externalRef: "order", refundRef: "r", share: { part: 1, of: 1_000 } };
+  expect((await post("credits/refund", refund)).status).toBe(200);
+  await flushActivity(bound());
+  const text = await read("overview");
+  expect(lineOf(text, "Returned")).toEqual(["−0.1"]);
+  expect(lineOf(text, "Outstanding at the start")).toEqual(["0"]);
 });
 
 it("the overview counts refunds and Stripe's refunds as returned, and its equation equals the API's sums", async () => {
