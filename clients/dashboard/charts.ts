@@ -1,6 +1,9 @@
 import uPlot from "uplot";
 
 const HEIGHT = 190;
+const DAY_SECONDS = 86_400;
+/** The steps between dates of an axis, in days. The library's own begin below a day, and would repeat dates. */
+const DAY_STEPS = [1, 2, 7, 14, 28, 56, 112].map((days) => days * DAY_SECONDS);
 
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -100,6 +103,9 @@ function tooltip(holder: HTMLElement, table: Table, hasTime: boolean): uPlot.Plu
   };
 }
 
+/** Bars show one figure by day, lines several. */
+const hasBars = (kind: string, names: readonly string[]): boolean => kind === "days" && names.length === 1;
+
 function seriesOf(holder: HTMLElement, kind: string, { names }: Table): uPlot.Series[] {
   return names.map((label, index) => {
     const probe = document.createElement("i");
@@ -119,7 +125,7 @@ function seriesOf(holder: HTMLElement, kind: string, { names }: Table): uPlot.Se
         ...(paths === undefined ? {} : { paths }),
       };
     }
-    if (kind === "days" && names.length === 1) {
+    if (hasBars(kind, names)) {
       const bars = uPlot.paths.bars?.({ size: [0.62, 28], radius: 0.12 });
       return {
         label,
@@ -148,6 +154,9 @@ function draw(figure: HTMLElement): void {
   const table = readTable(source);
   const kind = figure.dataset.chart ?? "days";
   const hasTime = kind === "steps";
+  const halfDay = DAY_SECONDS / 2;
+  // The first and the last bar need room.
+  const barScale: uPlot.Scale = { range: (_, first, last) => [first - halfDay, last + halfDay] };
   const axis = {
     stroke: colour(holder, "--soft"),
     grid: { stroke: colour(holder, "--line"), width: 1 },
@@ -162,7 +171,10 @@ function draw(figure: HTMLElement): void {
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), "Etc/UTC"),
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
-      scales: { y: { range: (_, __, most) => [0, most <= 0 ? 1 : most * 1.08] } },
+      scales: {
+        ...(hasBars(kind, table.names) ? { x: barScale } : {}),
+        y: { range: (_, __, most) => [0, most <= 0 ? 1 : most * 1.08] },
+      },
       axes: [
         {
           ...axis,
@@ -170,6 +182,7 @@ function draw(figure: HTMLElement): void {
           values: (_, splits) => splits.map((at) => dateText(at, false)),
           space: 70,
           size: 30,
+          ...(hasTime ? {} : { incrs: DAY_STEPS }),
         },
         { ...axis, size: 52, values: (_, splits) => splits.map((value) => short.format(value)) },
       ],

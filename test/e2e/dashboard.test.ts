@@ -359,6 +359,40 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByRole("heading", { name: `User ${USER}` }).waitFor();
   });
 
+  it("draws a chart with each date once, and the last bar whole", async () => {
+    await page.addInitScript(`
+      window.drawn = new Map();
+      const { clearRect, fillText } = CanvasRenderingContext2D.prototype;
+      CanvasRenderingContext2D.prototype.clearRect = function (...place) {
+        drawn.set(this.canvas, []);
+        clearRect.apply(this, place);
+      };
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+        drawn.get(this.canvas).push(text);
+        fillText.call(this, text, ...place);
+      };`);
+    await section("Overview");
+    await page.getByRole("link", { name: "7 days" }).click();
+    await page.getByRole("link", { name: /^Export links created/ }).click();
+    await page.reload();
+    await page.locator("#export-links-created canvas").waitFor();
+    const charts = (await page.evaluate("[...drawn.values()]")) as string[][];
+    const dates = charts.map((texts) => texts.filter((text) => /^[A-Z][a-z]+ \d+$/.test(text)));
+    expect(dates.flat().length).toBeGreaterThan(3);
+    expect(dates).toEqual(dates.map((ofChart) => [...new Set(ofChart)]));
+    // Today's bar ends before the plot does.
+    const gap = await page.evaluate(`(() => {
+      const [canvas, over] = ["canvas", ".u-over"].map((name) => document.querySelector("#export-links-created " + name));
+      const right = Math.round((over.getBoundingClientRect().right - canvas.getBoundingClientRect().left) * devicePixelRatio);
+      const row = Math.round((over.getBoundingClientRect().bottom - canvas.getBoundingClientRect().top) * devicePixelRatio) - 20;
+      const { data } = canvas.getContext("2d").getImageData(0, row, right, 1);
+      let end = right - 1;
+      while (end > 0 && data[end * 4 + 3] === 0) end--;
+      return end === 0 ? -1 : right - 1 - end;
+    })()`);
+    expect(gap).toBeGreaterThan(3);
+  });
+
   it("archives a pack and revokes a key, each confirmed", async () => {
     await section("Packs");
     await page.getByRole("link", { name: "Starter" }).click();
