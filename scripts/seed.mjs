@@ -1,13 +1,13 @@
 /** The demonstration that `npm start` creates: an application with its packs, and a person with stored data. */
 import { createHash, randomBytes } from "node:crypto";
 import { SignJWT } from "jose";
-import { liveMonth, makePlans, writeNotes } from "./demo-month.mjs";
+import { DAYS, freeTier, makePlans, monthMoments, usageOfMonth } from "./demo-month.mjs";
 import { openJournal, readJson, writeJson } from "./local-state.mjs";
 import { dim } from "./terminal.mjs";
 
 const FILE = ".purser/demo.json";
 const JOURNAL = ".purser/seeding.json";
-const NAME = "Lighthouse (demonstration)";
+const NAME = "Lighthouse";
 const DAY_MS = 86_400_000;
 
 /** The person with stored data. */
@@ -15,8 +15,7 @@ export const PERSON = "user_ada";
 /** The user of the examples, who has nothing at first. */
 export const USER = "user_grace";
 
-/** The pack of the demo and of the dashboard's screenshots. */
-export const STARTER = {
+const STARTER = {
   packName: "Starter",
   defaultExpiryDays: 365,
   items: [
@@ -25,7 +24,7 @@ export const STARTER = {
     { amount: 500, unit: "cents" },
   ],
 };
-const FREE = { packName: "Free", items: [{ amount: 50, unit: "count" }] };
+const FREE = { packName: "Free", items: [{ amount: 50, unit: "count", matches: [{ event: "chat.free" }] }] };
 const TOP_UP = { packName: "Top-up", unit: "cents", items: [] };
 
 /** The secret with which the demo signs Stripe's events. */
@@ -42,31 +41,29 @@ export function userToken(endUserSecret, user) {
     .sign(new TextEncoder().encode(endUserSecret));
 }
 
-/** Calls Purser and returns the response's JSON. If it is not a success, throws an error with the response's text. */
-async function call(url, method, path, { key, body, headers = {} } = {}) {
-  const response = await fetch(url + path, {
-    method,
-    headers: {
-      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
-      ...(body === undefined ? {} : { "content-type": "application/json" }),
-      ...headers,
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text}`);
-  return JSON.parse(text);
+/** Sends requests at the time of a clock, which scripts/month-worker.mjs reads. */
+function openWorld(url, adminToken, clock) {
+  const send = (path, init) => fetch(url + path, { ...init, headers: { ...init.headers, "x-now": String(clock.ms) } });
+  /** Returns the response's JSON. If it is not a success, throws an error with the response's text. */
+  const call = async (method, path, key, body) => {
+    const headers = {
+      ...(key && { authorization: `Bearer ${key}` }),
+      ...(body && { "content-type": "application/json" }),
+    };
+    const response = await send(path, { method, headers, ...(body && { body: JSON.stringify(body) }) });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text}`);
+    return JSON.parse(text);
+  };
+  const admin = (method, path, body) => call(method, `/api/v1/admin${path}`, adminToken, body);
+  return { url, clock, send, call, admin };
 }
 
 /** Signs in to the dashboard, for what only its forms do. */
-async function signIn(url, adminToken, name) {
+async function signIn(send, adminToken, name) {
   const post = async (path, fields, headers = {}) => {
-    const response = await fetch(url + path, {
-      method: "POST",
-      redirect: "manual",
-      headers,
-      body: new URLSearchParams(fields),
-    });
+    const init = { method: "POST", redirect: "manual", headers, body: new URLSearchParams(fields) };
+    const response = await send(path, init);
     if (response.status !== 303) throw new Error(`POST ${path} answered ${response.status}: ${await response.text()}`);
     return response;
   };
@@ -78,7 +75,7 @@ async function signIn(url, adminToken, name) {
       .join("; "),
   };
   return {
-    read: async (path) => (await fetch(url + path, { method: "GET", headers })).text(),
+    read: async (path) => (await send(path, { method: "GET", headers })).text(),
     send: (path, page, fields) => {
       const [, token = ""] = /name="_form" value="([^"]+)"/.exec(page) ?? [];
       return post(path, { _form: token, ...fields }, headers);
@@ -86,10 +83,11 @@ async function signIn(url, adminToken, name) {
   };
 }
 
-async function makeApp(url, admin, { facts, once }) {
+async function makeApp(world, { facts, once }) {
+  const { admin } = world;
   const appId = await once("app", async () => {
     const { apps } = await admin("GET", "/apps");
-    const existing = apps.find((app) => app.name === NAME && Date.parse(app.createdAt) >= facts.startedMs);
+    const existing = apps.find((app) => app.name === NAME && Date.parse(app.createdAt) === startMsOf(facts));
     return (existing ?? (await admin("POST", "/apps", { name: NAME }))).appId;
   });
   const at = `/apps/${appId}`;
@@ -118,19 +116,6 @@ async function makeApp(url, admin, { facts, once }) {
       const existing = packs.find(({ packName }) => packName === body.packName);
       return (existing ?? (await admin("POST", `${at}/packs`, body))).packId;
     });
-  const limit = {
-    mode: "live",
-    name: "Messages a day",
-    unit: "count",
-    amount: 1_000,
-    every: "day",
-    timeZone: "Europe/Berlin",
-    matches: [{ event: "chat.*" }],
-  };
-  await once("limit", async () => {
-    const { limits } = await admin("GET", `${at}/usage-limits?mode=live`);
-    return (limits[0] ?? (await admin("POST", `${at}/usage-limits`, limit))).limitId;
-  });
   return {
     appId,
     keys,
@@ -139,13 +124,15 @@ async function makeApp(url, admin, { facts, once }) {
       starter: await pack(STARTER),
       topUp: await pack(TOP_UP),
       free: await pack(FREE),
-      ...(await makePlans(url, admin, at, { facts, once })),
+      ...(await makePlans(world, at, once)),
     },
   };
 }
 
 /** This id has the form of a device id, so a publishable key may link it to its user. */
 const DEVICE = "0194685f-8a3c-7d11-9f2b-6c1d2e3f7d1f";
+/** The day on which the person comes. */
+const PERSON_DAY = DAYS - 20;
 
 /** The same id for the same event of a seeding, so that a repeat is stored once. */
 function uuidOf(run, index) {
@@ -174,15 +161,15 @@ function analyticsEvents(run, startMs) {
   const after = Array.from({ length: 260 }, (_, index) => ({
     event: index % 4 === 0 ? "message sent" : "$pageview",
     distinct_id: PERSON,
-    timestamp: new Date(startMs + 2 * DAY_MS + index * 3_600_000).toISOString(),
+    timestamp: new Date(startMs + 2 * DAY_MS + index * 5_400_000).toISOString(),
     properties: { $current_url: `https://lighthouse.example${pages[index % pages.length]}`, turn: index },
   }));
   return [...before, identify, ...after].map((event, index) => ({ uuid: uuidOf(run, index), ...event }));
 }
 
-function usageEvents(run, startMs) {
-  return Array.from({ length: 300 }, (_, index) => ({
-    eventId: `seed-${String(index).padStart(3, "0")}-${run}`,
+function usageOfPerson(run, startMs) {
+  return Array.from({ length: 180 }, (_, index) => ({
+    eventId: `chat-${String(index).padStart(3, "0")}-${run}`,
     userId: PERSON,
     ...(index % 5 === 0
       ? { event: "transcribe", quantities: { seconds: 4 + (index % 7), cents: 0.6 } }
@@ -192,46 +179,78 @@ function usageEvents(run, startMs) {
           quantities: { tokens: 120 + index, cents: 0.036 },
         }),
     // The events reach up to now, so that the page of this week's usage shows some of them.
-    occurredAt: new Date(startMs + 2 * DAY_MS + index * 5_180_000).toISOString(),
+    occurredAt: new Date(startMs + 2 * DAY_MS + index * 8_630_000).toISOString(),
     properties: { conversation: `c${index % 12}` },
     onShortage: "partial",
   }));
 }
 
-async function seedPerson(url, { appId, keys }, { facts, once }) {
-  const { run, startedMs } = facts;
-  const startMs = startedMs - 20 * DAY_MS;
-  const post = (path, body) => call(url, "POST", path, { key: keys.sk_live, body });
-  const grant = { userId: PERSON, packId: "Starter", externalRef: "order-0001", notes: "first order" };
-  await once("grant", () => post("/api/v1/credits/grant", grant));
-  const events = usageEvents(run, startMs);
-  for (let from = 0; from < events.length; from += 100) {
-    await once(`usage from ${from}`, async () => {
-      const { results } = await post("/api/v1/usage/events", events.slice(from, from + 100));
-      const refused = results.find((result) => result.error !== undefined);
-      if (refused !== undefined) throw new Error(`A seeded usage event was refused: ${JSON.stringify(refused)}`);
-    });
-  }
-  const recurring = {
-    recurringId: "rec_free-user_ada",
-    userId: PERSON,
-    packId: "Free",
-    every: "month",
-    timeZone: "Europe/Berlin",
-  };
-  await once("free tier", () => post("/api/v1/credits/recurring", recurring));
-  const batch = { sent_at: new Date().toISOString(), batch: analyticsEvents(run, startMs) };
-  await once("analytics", () => call(url, "POST", "/batch/", { body: { api_key: keys.pk_live, ...batch } }));
-  await liveMonth(url, post, appId, signingSecretOf(facts), { facts, once });
-  for (const [purpose, decision] of [
-    ["analytics", "granted"],
-    ["marketing", "granted"],
-    ["marketing", "withdrawn"],
-  ]) {
-    const body = { distinctId: PERSON, purpose, decision, method: "banner", noticeVersion: "2026-01" };
-    await once(`consent ${purpose} ${decision}`, () => post("/api/v1/consent", body));
-  }
+/** Returns lists of `size` entries, each with the time of its last one. */
+function batchesOf(entries, size, timeOf) {
+  const sorted = entries.toSorted((a, b) => timeOf(a) - timeOf(b));
+  return Array.from({ length: Math.ceil(sorted.length / size) }, (_, index) => {
+    const batch = sorted.slice(index * size, (index + 1) * size);
+    return { atMs: timeOf(batch.at(-1)), batch };
+  });
 }
+
+/** Why usage may be rejected: the credits or a limit are used up. The page of rejections shows it. */
+const EXPECTED_REJECTIONS = ["insufficient_credits", "usage_limit_reached"];
+
+/** Returns the usage of everybody, in small batches, as a backend would send it. */
+function usageMoments(post, facts, personMs) {
+  const events = [...usageOfPerson(facts.run, personMs), ...usageOfMonth(facts)];
+  return batchesOf(events, 8, ({ occurredAt }) => Date.parse(occurredAt)).map(({ atMs, batch }, index) => ({
+    ...{ atMs, name: `usage ${index}` },
+    work: async () => {
+      const { results } = await post("/api/v1/usage/events", batch);
+      const failed = results.find(({ error }) => error !== undefined && !EXPECTED_REJECTIONS.includes(error.code));
+      if (failed !== undefined) throw new Error(`A seeded usage event was rejected: ${JSON.stringify(failed)}`);
+    },
+  }));
+}
+
+/** Returns what happens to the person: an order, analytics, consent, a hold, and a refund. */
+function personMoments({ call, clock }, post, { pk_live: key }, { run }, personMs) {
+  const grant = { userId: PERSON, packId: "Starter", externalRef: "order-0001", notes: "first order" };
+  const analytics = batchesOf(analyticsEvents(run, personMs), 41, ({ timestamp }) => Date.parse(timestamp));
+  const consents = [
+    [1, "analytics", "granted"],
+    [2, "marketing", "granted"],
+    [9, "marketing", "withdrawn"],
+  ];
+  const hold = { reservationId: `res_call-${run}`, userId: PERSON, event: "transcribe", quantities: { seconds: 600 } };
+  const expiresInSeconds = 900;
+  const commit = { eventId: `call-${run}`, quantities: { seconds: 431.5 } };
+  const book = { eventId: `book-${run}`, userId: PERSON, event: "chat.completion", model: "small-3" };
+  const refund = { userId: PERSON, externalRef: "order-0001", refundRef: `slow-${run}`, share: { part: 1, of: 10 } };
+  const nowMs = personMs + (DAYS - PERSON_DAY) * DAY_MS;
+  const minutesAgo = (minutes, name, work) => ({ atMs: nowMs - minutes * 60_000, name, work });
+  return [
+    { atMs: personMs, name: "order", work: () => post("/api/v1/credits/grant", grant) },
+    { atMs: personMs, name: "free tier", work: () => post(...freeTier(PERSON)) },
+    ...analytics.map(({ atMs, batch }, index) => ({
+      ...{ atMs, name: `analytics ${index}` },
+      work: () =>
+        call("POST", "/batch/", undefined, { api_key: key, sent_at: new Date(clock.ms).toISOString(), batch }),
+    })),
+    ...consents.map(([days, purpose, decision]) => ({
+      ...{ atMs: personMs + days * DAY_MS, name: `consent ${purpose} ${decision}` },
+      work: () =>
+        post("/api/v1/consent", { distinctId: PERSON, purpose, decision, method: "banner", noticeVersion: "2026-01" }),
+    })),
+    minutesAgo(190, "hold", () => post("/api/v1/usage/reservations", { ...hold, expiresInSeconds })),
+    minutesAgo(182, "commit", () => post(`/api/v1/usage/reservations/${hold.reservationId}/commit`, commit)),
+    minutesAgo(130, "refund of a tenth", () =>
+      post("/api/v1/credits/refund", { ...refund, reason: "Slow for an hour" }),
+    ),
+    minutesAgo(70, "rejected book", () =>
+      post("/api/v1/usage/events", [{ ...book, quantities: { count: 0, tokens: 400_000 } }]),
+    ),
+  ];
+}
+
+const startMsOf = ({ startedMs }) => startedMs - DAYS * DAY_MS;
 
 /** The demo's own values, stored next to the local database. Null if it was never seeded. */
 export const readDemo = () => readJson(FILE);
@@ -250,19 +269,48 @@ function journalFor(apps) {
   return openJournal(JOURNAL, begin);
 }
 
+/** Lets everything happen in the order of time, which began some weeks ago. */
+async function liveMonth(world, adminToken, { appId, keys }, { facts, once }) {
+  const startMs = startMsOf(facts);
+  const post = (path, body) => world.call("POST", path, keys.sk_live, body);
+  const personMs = startMs + PERSON_DAY * DAY_MS;
+  const business = {
+    ...{ appId, post, secret: signingSecretOf(facts) },
+    signIn: (name) => signIn(world.send, adminToken, name),
+  };
+  const moments = [
+    ...monthMoments(world, business, facts).map((moment) => ({ ...moment, atMs: startMs + moment.day * DAY_MS })),
+    ...personMoments(world, post, keys, facts, personMs),
+    ...usageMoments(post, facts, personMs),
+  ];
+  for (const { atMs, name, work } of moments.toSorted((a, b) => a.atMs - b.atMs)) {
+    world.clock.ms = Math.floor(atMs);
+    await once(name, work);
+  }
+}
+
+/** The demonstration of an earlier start. Null if there is none, or if it is in another database. */
+export async function findDemo(url, adminToken) {
+  const demo = readDemo();
+  const { apps } = await openWorld(url, adminToken, { ms: Date.now() }).admin("GET", "/apps");
+  return apps.some(({ appId }) => appId === demo?.appId) ? demo : null;
+}
+
 /**
- * Seeds the demo once in each database, also if it was interrupted. After that it returns the same application and keys.
+ * Seeds the demo through scripts/month-worker.mjs, once in each database, also if it was interrupted. After that it returns the
+ * same application and keys.
  */
 export async function ensureDemo(url, adminToken) {
-  const admin = (method, path, body) => call(url, method, `/api/v1/admin${path}`, { key: adminToken, body });
-  const { apps } = await admin("GET", "/apps");
-  const stored = readDemo();
-  if (stored !== null && apps.some((app) => app.appId === stored.appId)) return stored;
+  const found = await findDemo(url, adminToken);
+  if (found !== null) return found;
   console.log(dim("Seeding a demonstration …"));
+  const clock = { ms: Date.now() };
+  const world = openWorld(url, adminToken, clock);
+  const { apps } = await world.admin("GET", "/apps");
   const journal = journalFor(apps);
-  const demo = await makeApp(url, admin, journal);
-  await seedPerson(url, demo, journal);
-  await writeNotes(demo.appId, await signIn(url, adminToken, "Ana"), journal);
+  clock.ms = startMsOf(journal.facts);
+  const demo = await makeApp(world, journal);
+  await liveMonth(world, adminToken, demo, journal);
   writeJson(FILE, demo);
   journal.close();
   return demo;

@@ -1,7 +1,7 @@
 /** `npm start`: creates the secrets, the databases, the server and the demo. A later start keeps them. */
 import { databaseCount, localConfig } from "./databases.mjs";
 import { forgetServer, localSecrets, rememberServer } from "./local-state.mjs";
-import { ensureDemo } from "./seed.mjs";
+import { ensureDemo, findDemo, readDemo } from "./seed.mjs";
 import { printExamples } from "./story.mjs";
 import { dim } from "./terminal.mjs";
 import { assertPortFree, migrate, serve, stopAll } from "./worker.mjs";
@@ -49,6 +49,25 @@ function startCron(url) {
   setInterval(run, MINUTE_MS).unref();
 }
 
+/** Serves the Worker, with the demonstration. Another Worker has seeded it, because this one has no clock that can be set. */
+async function serveDemo(port, file, adminToken) {
+  const start = async () => {
+    console.log(dim("Starting the Worker …"));
+    return serve(port, file);
+  };
+  if (readDemo() !== null) {
+    const server = await start();
+    const demo = await findDemo(server.url, adminToken);
+    if (demo !== null) return { ...server, demo };
+    await stopAll();
+  }
+  console.log(dim("Starting the Worker that seeds a demonstration …"));
+  const { url } = await serve(port, file, "scripts/month-worker.mjs");
+  const demo = await ensureDemo(url, adminToken);
+  await stopAll();
+  return { ...(await start()), demo };
+}
+
 async function main() {
   stopOnSignal();
   const port = readPort();
@@ -57,14 +76,12 @@ async function main() {
   const config = localConfig(databaseCount());
   console.log(dim("Bringing the local databases up to date …"));
   await migrate(config);
-  console.log(dim("Starting the Worker …"));
-  const { url, child, log } = await serve(port, config.file);
+  const { url, child, log, demo } = await serveDemo(port, config.file, secrets.ADMIN_TOKEN);
   child.once("exit", (code) => {
     if (isStopping) return;
     console.error(`The Worker stopped with code ${code}. Its output is in ${log}.`);
     stop(1);
   });
-  const demo = await ensureDemo(url, secrets.ADMIN_TOKEN);
   rememberServer(url);
   await printExamples(url, demo, secrets.ADMIN_TOKEN);
   startCron(url);

@@ -143,13 +143,14 @@ async function answersHealth(url) {
   }
 }
 
-/** Serves the Worker on the port. Resolves when it answers. Its output goes to the log. */
-export async function serve(port, file = "wrangler.toml") {
+/** Serves the Worker on the port, or another script with its settings. Resolves when it answers. Its output goes to the log. */
+export async function serve(port, file = "wrangler.toml", script) {
   rmSync(TRACES, { recursive: true, force: true });
   // With port 0 two Pursers can run at once. Otherwise both would use the inspector's default port.
   // The bundle is not minified, so that stack traces in the log have the names of functions.
   const args = [
     "dev",
+    ...(script === undefined ? [] : [script]),
     "--minify=false",
     "--config",
     file,

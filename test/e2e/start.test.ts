@@ -65,7 +65,7 @@ beforeAll(async () => {
   mkdirSync(join(directory, TRACES), { recursive: true });
   writeFileSync(join(directory, TRACES, "old.sqlite"), "a download token");
   started = await startCheckout(directory);
-}, 120_000);
+}, 240_000);
 afterAll(async () => {
   await started.stop();
   rmSync(directory, { recursive: true });

@@ -46,6 +46,8 @@ export interface Server {
 
 export interface ServerOptions {
   readonly vars?: Readonly<Record<string, string>>;
+  /** The code of another Worker with the same bindings. */
+  readonly module?: ReturnType<typeof builtModule>;
 }
 
 /** The Worker's code, as it is deployed. */
@@ -75,7 +77,7 @@ export function sharedServer(): Promise<Server> {
 }
 
 /** Serves the Worker as it is deployed on a free port, over an empty database with all migrations applied. */
-export async function startServer({ vars = {} }: ServerOptions = {}): Promise<Server> {
+export async function startServer({ vars = {}, module = builtModule() }: ServerOptions = {}): Promise<Server> {
   const options = inject("workerOptions");
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
@@ -83,7 +85,7 @@ export async function startServer({ vars = {} }: ServerOptions = {}): Promise<Se
         {
           ...options,
           name: WORKER,
-          modules: [builtModule()],
+          modules: [module],
           bindings: Object.assign({}, options.bindings, SECRETS, vars),
         },
       ],
