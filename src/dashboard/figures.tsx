@@ -35,6 +35,7 @@ import type { ListColumn } from "./read-list.ts";
 import { listHandlers } from "./resource.tsx";
 import { numberHead } from "./table.tsx";
 import { UnitChange } from "./unit-amount.tsx";
+import { unitOptions } from "./unit-choice.tsx";
 
 interface FigureFilters {
   readonly unit: string | undefined;
@@ -74,7 +75,7 @@ const figure = <Row,>({ read, hasUnits = false, ...own }: FigureDeclaration<Row>
       { name: "to", label: "To, included (UTC)", type: "date" },
       ...(hasUnits
         ? [
-            { name: "unit", label: "Unit", options: [ALL_UNITS, ...UNITS] },
+            { name: "unit", label: "Unit", options: [ALL_UNITS, ...unitOptions(c.var.units)] },
             { name: "packId", label: "Pack", options: await packChoices(c) },
           ]
         : []),

@@ -41,6 +41,7 @@ it("the pages show an application's own name of a unit wherever a person reads a
     ["usage-limits", "9 credits"],
     ["usage", "credits"],
     ["overview", "credits"],
+    ["figures?figure=granted", "count (credits)"],
     ["prices?event=image", "1 credit"],
     ["prices?event=image", "rule 1 (credits)"],
     ["prices/1", "2 any meters credits"],
