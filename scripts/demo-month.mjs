@@ -96,7 +96,7 @@ export function usageOfMonth({ run, startedMs }) {
   const eventsOf = (user, eventOf) => {
     const random = randomFrom(user.days[0] * 1_000 + user.eventsADay);
     return timesOf(user, random).map((day, index) => ({
-      eventId: `month-${user.userId}-${index}-${run}`,
+      eventId: `${user.userId}-${index}-${run}`,
       userId: user.userId,
       ...eventOf(index, random),
       occurredAt: new Date(startedMs + (day - DAYS) * DAY_MS).toISOString(),

@@ -169,7 +169,7 @@ function analyticsEvents(run, startMs) {
 
 function usageOfPerson(run, startMs) {
   return Array.from({ length: 180 }, (_, index) => ({
-    eventId: `chat-${String(index).padStart(3, "0")}-${run}`,
+    eventId: `${PERSON}-${index}-${run}`,
     userId: PERSON,
     ...(index % 5 === 0
       ? { event: "transcribe", quantities: { seconds: 4 + (index % 7), cents: 0.6 } }
