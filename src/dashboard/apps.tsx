@@ -5,6 +5,7 @@ import { Choice, Field } from "./fields.tsx";
 import { createDashboardRoutes, parseForm } from "./form.ts";
 import { FormCard, onSubmit } from "./form-card.tsx";
 import { listAgain, listRoutes, type Resource } from "./resource.tsx";
+import { repeatable } from "./session.tsx";
 
 const SHOWN_APPS_MAX = 200;
 
@@ -51,6 +52,7 @@ const appsList: Resource<AppOutput, Pick<ListAppsOutput, "unreachable">> = {
         form={{ database: settings.newAppsDatabase, ...c.var.form }}
         rejection={rejection}
         schema={createAppInput}
+        once
         button="Create an application"
       >
         <Field label="Name" name="name" />
@@ -71,9 +73,9 @@ export const appsRoutes = createDashboardRoutes()
   })
   .post(
     "/apps",
-    onSubmit(async ({ var: { admin, form } }) => {
-      const { name = "", database } = form;
-      const { appId } = await createApp(admin, parseForm(createAppInput, { name, database }));
+    onSubmit(async (c) => {
+      const { name = "", database } = c.var.form;
+      const { appId } = await createApp(await repeatable(c), parseForm(createAppInput, { name, database }));
       return `/admin/apps/${appId}/test/keys?notice=app`;
     }, listAgain(appsList)),
   );

@@ -118,11 +118,11 @@ export async function takeOnce<Value extends object>(c: PageContext, purpose: st
 const RANDOM_LENGTH = 22;
 
 /**
- * Returns 22 characters of base62 derived from a form's `nonce` and the admin token, so that a form sent twice creates one
- * object.
+ * Returns 22 characters of base62 derived from a form's path and `nonce` and the admin token, so that a form sent twice creates one
+ * object. A page that is shown again has one nonce in all its forms.
  */
 export async function readRandom(c: PageContext, nonce: string): Promise<string> {
-  const text = contextOf(c, `random\n${nonce}`);
+  const text = contextOf(c, `random\n${c.req.path}\n${nonce}`);
   const mac = await signHmac(readAdminToken(c.var.root.settings), text);
   let rest = mac.reduce((number, byte) => (number << 8n) | BigInt(byte), 0n);
   let digits = "";

@@ -330,6 +330,17 @@ it("the page of sessions lists sessions, and ends another one", async () => {
   expect((await read("/admin/apps/sessions")).text).not.toContain("Ana");
 });
 
+it("an application is made once by a form sent twice", async () => {
+  const { app, read, send } = await world();
+  const name = `Twice ${app.appId}`;
+  const fields = { nonce: hidden((await read("/admin/apps")).text, "nonce"), name };
+  const [first, second] = [await send("/admin/apps", fields), await send("/admin/apps", fields)];
+  expect(first.status).toBe(303);
+  expect(second.headers.get("location")).toBe(first.headers.get("location"));
+  const { body } = await makeClient(new Clock())("GET", "/api/v1/admin/apps", { key: env.ADMIN_TOKEN });
+  expect(body.apps.filter((each: { name: string }) => each.name === name)).toHaveLength(1);
+});
+
 it("an administration key is made once by a form sent twice, shown once, listed, and revoked after a confirmation", async () => {
   const { app, browser, read, send } = await world();
   const { text: empty } = await read("/admin/apps/admin-keys");

@@ -234,6 +234,23 @@ it("the pages of webhooks test, resend and replay once for each form, even if a 
   ]);
 });
 
+it("a page that is shown again after one form's rejection lets each of its forms take effect", async () => {
+  const w = await world();
+  const { webhookId } = await w.create();
+  const path = `/${webhookId}`;
+  const rejected = await w.send(`${path}/replay`, { nonce: "n", from: "soon", to: "" });
+  expect(rejected.status).toBe(400);
+  const nonces = [...(await rejected.text()).matchAll(/name="nonce" value="([^"]+)"/g)].map(([, nonce]) => nonce);
+  expect(new Set(nonces)).toEqual(new Set(["n"]));
+  await w.send(`${path}/test`, { nonce: "n" });
+  await w.settled();
+  expect(w.received).toHaveLength(1);
+  w.clock.advance(40_000);
+  await w.send(`${path}/replay`, { nonce: "n", from: "2026-01-15T00:00", to: "" });
+  await runPart(deliverDue, w.root());
+  expect(w.received).toHaveLength(2);
+});
+
 it("the pages of webhooks show why an endpoint is disabled: by hand, by 410, or after days of failures", async () => {
   let status = 410;
   const w = await world(() => status);
