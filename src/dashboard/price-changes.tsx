@@ -26,8 +26,9 @@ function percentText(before: MeterPrice | null, after: MeterPrice | null): strin
     typeof price === "number" ? { amount: price, units: 1 } : { amount: price.amount, units: price.units },
   );
   if (from === undefined || to === undefined || from.units !== to.units || from.amount === 0) return "";
-  const percent = Math.round((1_000 * (to.amount - from.amount)) / from.amount) / 10;
-  return ` (${percent > 0 ? "+" : "−"}${Math.abs(percent)} %)`;
+  const change = to.amount - from.amount;
+  const percent = Math.round((1_000 * Math.abs(change)) / from.amount) / 10;
+  return ` (${change > 0 ? "+" : "−"}${percent === 0 ? "under 0.1" : percent} %)`;
 }
 
 const placeText = (place: number | null): string => (place === null ? "" : `${place + 1}`);

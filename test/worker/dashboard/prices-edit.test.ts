@@ -165,7 +165,9 @@ it("the comparison of versions shows what changed, rule by rule, and by default 
   expect(tableRows((await w.read("prices/compare")).text, "Changed rules")).toEqual(rows);
   expect(tableRows((await w.read("prices/compare?from=1&to=2")).text, "Changed rules")).toEqual(rows);
   expect((await w.read("prices/compare?from=2&to=2")).text).toContain("No rule differs.");
-  expect((await w.read("prices/compare?from=3&to=2")).status).toBe(404);
+  await w.setPrices([{ ...RULES[0], per: { input: { amount: 100.01, units: 1_000_000 } } }]);
+  expect((await w.read("prices/compare")).text).toContain("100 for 1000000 → 100.01 for 1000000 (+under 0.1 %)");
+  expect((await w.read("prices/compare?from=4&to=2")).status).toBe(404);
   expect((await w.read("prices/compare?to=1")).text).toMatch(/<option value="0" selected[^>]*>no list</);
 });
 
