@@ -34,6 +34,7 @@ async function eventPage(c: PageContext, eventId: string) {
         of={[
           ["Event id", <code>{eventId}</code>],
           ["User", <UserLink id={event.userId} />],
+          event.memberId !== null && ["Member", <UserLink id={event.memberId} />],
           ["Model", event.model ?? "none"],
           ["Used", <QuantityList of={event.quantities} />],
           ...(event.meters !== null
@@ -77,6 +78,7 @@ async function reservationPage(c: PageContext, reservationId: string, rejection?
               </>,
             ],
             ["User", <UserLink id={reservation.userId} />],
+            reservation.memberId !== null && ["Member", <UserLink id={reservation.memberId} />],
             ["Model", reservation.model ?? "none"],
             ["Reserved", <QuantityList of={reservation.quantities} />],
             ["Created (UTC)", timeText(reservation.createdAt)],

@@ -1,6 +1,14 @@
 import { useContext } from "hono/jsx";
 import { type RejectionKind, type RejectionReason, readRejections } from "../db/rejections.ts";
-import { codeColumn, customColumn, fieldColumn, numberColumn, realTimeColumn, textColumn } from "./columns.tsx";
+import {
+  codeColumn,
+  customColumn,
+  fieldColumn,
+  numberColumn,
+  realTimeColumn,
+  textColumn,
+  userColumn,
+} from "./columns.tsx";
 import type { Form } from "./form.ts";
 import { amountText, quantitiesText } from "./format.tsx";
 import { UserLink } from "./links.tsx";
@@ -82,8 +90,8 @@ const rejectionsList: Resource<ListedRejection> = {
   title: (form) => REJECTION_LISTS[shownKind(form)].title,
   section: "overview",
   about: (_, form) =>
-    `${REJECTION_LISTS[shownKind(form)].about} The newest 200 of the last 30 days, one row for each user and ${
-      shownKind(form) === "failed_grant" ? "pack, with the reason of the last one" : "event and model"
+    `${REJECTION_LISTS[shownKind(form)].about} The newest 200 of the last 30 days, one row for each user${
+      shownKind(form) === "failed_grant" ? " and pack, with the reason of the last one" : ", member, event and model"
     }. Approximate: a server process that ends may not have written some.`,
   columns: (form) => {
     const kind = shownKind(form);
@@ -91,6 +99,7 @@ const rejectionsList: Resource<ListedRejection> = {
       fieldColumn("userId", "User", ({ userId }) =>
         userId === null ? <span class="soft">erased</span> : <UserLink id={userId} />,
       ),
+      rare(userColumn("memberId", "Member")),
       codeColumn("subject", REJECTION_LISTS[kind].subject),
       ...(kind === "failed_grant" ? [] : [rare(textColumn("model", "Model"))]),
       ...(kind === "shortage" ? [missingColumn] : []),

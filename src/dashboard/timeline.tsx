@@ -171,8 +171,15 @@ const EntriesText = ({ item: { rows, asked, payment }, packs }: WhatProps<ItemOf
   );
 };
 
-const usedName = ({ event, model }: { readonly event: string; readonly model: string | null }): string =>
-  model === null ? event : `${event} · ${model}`;
+interface UsedName {
+  readonly event: string;
+  readonly model: string | null;
+  /** Only of a rejection. */
+  readonly memberId?: string | null | undefined;
+}
+
+const usedName = ({ event, model, memberId = null }: UsedName): string =>
+  [event, model, memberId === null ? null : `member ${memberId}`].filter((part) => part !== null).join(" · ");
 
 const OfPayment = ({ payment }: { payment: PaymentOutput }) => {
   const { paymentKey, captured, refunded, withheld, currency } = payment;
@@ -212,10 +219,10 @@ const REJECTED_WITH = {
 } as const;
 
 const RejectionLine = ({ rejection }: { rejection: ItemOf<"rejection">["rejection"] }) => {
-  const { kind, subject, model, reason, times } = rejection;
+  const { kind, subject, model, memberId, reason, times } = rejection;
   return (
     <>
-      <b>{REJECTED_WITH[kind]}</b>: {usedName({ event: subject, model })}
+      <b>{REJECTED_WITH[kind]}</b>: {usedName({ event: subject, model, memberId })}
       {reason.uncovered !== undefined && (
         <>
           , <QuantityList of={reason.uncovered} /> missing

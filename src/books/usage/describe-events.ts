@@ -1,6 +1,6 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { presenter, type WireField, wire } from "../../db/presenter.ts";
-import { drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
+import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { accounts, type Minor, usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { formsOfId, hasEventId } from "../../db/usage-ids.ts";
@@ -10,6 +10,7 @@ import { fromMinor, presentQuantities } from "../amounts/amount.ts";
 import { amountJson } from "../amounts/amount-sql.ts";
 import { type MeterAmounts, presentMeters } from "../amounts/meters.ts";
 import { type Debit, readDebits } from "../ledger/debits.ts";
+import { memberIdOf } from "../ledger/payer-members.ts";
 import { debitsField } from "../ledger/stored-legs.ts";
 
 export type AmountOfBalance = Omit<Debit, "remaining">;
@@ -86,6 +87,7 @@ const selectDescribedEvent = query((value: ValueOf<{ environmentId: number; form
       ...fields(usageEvents, "occurredAtMs", "receivedAtMs", "reservationId", "uncovered", "costMinor"),
       ...debitsField(),
       ...fields(accounts, "userId"),
+      ...computed({ memberId: memberIdOf(usageEvents) }),
     })
     .from(usageEvents)
     .innerJoin(accounts, eq(accounts.id, usageEvents.accountId))
@@ -113,10 +115,11 @@ export async function readUsageEvent(ctx: TenantCtx, eventId: string) {
   const [row] = await all(ctx.db, selectDescribedEvent({ environmentId: ctx.environment.id, forms }));
   if (row === undefined)
     throw new PurserError("not_found", "There is no usage event with this id.", { param: "eventId" });
-  const { userId, reservationId, debits, uncovered, costMinor } = row;
+  const { userId, memberId, reservationId, debits, uncovered, costMinor } = row;
   return {
     eventId,
     userId,
+    memberId,
     reservationId,
     ...presentDescription(row),
     ...presentUsageTimes(row),

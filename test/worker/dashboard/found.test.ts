@@ -1,8 +1,9 @@
 import { afterAll, expect, it } from "vitest";
 import { parseUserIds } from "../../../src/dashboard/bulk-grant.tsx";
+import { flushActivity } from "../../../src/db/count-activity.ts";
 import { EVIL, openDashboard, tableRows } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { Clock, makeApp, makeClient, makeOpenAmountPack, makePack } from "../../support/world.ts";
+import { bound, Clock, makeApp, makeClient, makeOpenAmountPack, makePack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -151,6 +152,32 @@ it("a limit for each member is created by the form, and a payer's page leads to 
     expect.stringMatching(/^ana 1 10 tokens/),
     expect.stringMatching(/^bob 2 25 tokens/),
   ]);
+});
+
+it("the pages of an event, a reservation and rejections name the member, and so do rejections in the payer's timeline", async () => {
+  const w = await world();
+  const packId = await makeOpenAmountPack(w.app.appId, "Any", "tokens");
+  await w.post("credits/grant", { userId: "team", packId, quantity: 100 });
+  const use = { userId: "team", memberId: "bob", event: "chat", quantities: { tokens: 20 } };
+  expect((await w.post("usage/events", { ...use, eventId: "e1" })).status).toBe(200);
+  expect((await w.post("usage/reservations", { ...use, reservationId: "res_1" })).status).toBe(200);
+  for (const memberId of ["bob", "ana"]) {
+    const rejected = { ...use, memberId, eventId: `x-${memberId}`, quantities: { count: 0, tokens: 900 } };
+    expect((await w.post("usage/events", rejected)).status).toBe(402);
+  }
+  await flushActivity(bound());
+  for (const path of ["users/event?eventId=e1", "users/reservation?reservationId=res_1"])
+    expect((await w.read(path)).text).toMatch(/<dt>Member<\/dt><dd>.*userId=bob/);
+  const listed = tableRows((await w.read("rejections")).text, "Insufficient credits");
+  expect(listed.map((row) => row.split(" ").slice(0, 3)).sort()).toEqual([
+    ["team", "ana", "chat"],
+    ["team", "bob", "chat"],
+  ]);
+  const timeline = tableRows((await w.read("users?userId=team")).text, "Timeline");
+  for (const member of ["ana", "bob"])
+    expect(timeline.filter((row) => row.includes(`member ${member}`))).toEqual([
+      expect.stringContaining("Rejected (402)"),
+    ]);
 });
 
 it("a member's page shows each payer with the member's use and limits, also for who has no credits", async () => {
