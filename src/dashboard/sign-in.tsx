@@ -44,7 +44,7 @@ async function keepForm(c: PageContext) {
   assertSameOrigin(c);
   try {
     const { _form, ...fields } = withPlainLineEnds(await readForm(c.req.raw, { bytesMax: UNKNOWN_KEY_BYTES_MAX }));
-    return signInPage(c, { kept: { path: c.req.path, fields } });
+    return signInPage(c, { kept: { path: pathWithQuery(c), fields } });
   } catch (error) {
     if (!(error instanceof PurserError && error.code === "payload_too_large")) throw error;
     const message =
@@ -61,8 +61,7 @@ export const requireSignIn = createMiddleware<DashboardEnv>(async (c, next) => {
   const session = await findSession(c);
   if (session === null) {
     if (c.req.method === "POST" && c.req.path !== "/admin/sign-out") return keepForm(c);
-    const { pathname, search } = new URL(c.req.url);
-    const back = c.req.method === "GET" ? `?next=${encodeURIComponent(pathname + search)}` : "";
+    const back = c.req.method === "GET" ? `?next=${encodeURIComponent(pathWithQuery(c))}` : "";
     return c.redirect(`/admin/sign-in${back}`, 303);
   }
   c.set("session", session);
@@ -81,17 +80,22 @@ export const requireSignIn = createMiddleware<DashboardEnv>(async (c, next) => {
 const IN_DASHBOARD = /^\/admin\/apps(?:\/[\w.~%-]+)*\/?$/;
 const QUERY = /^[\w&=%.~+*'()!:@,;/-]*$/;
 
-const isPage = (path: string): boolean => IN_DASHBOARD.test(path) && !path.includes("..");
+function pathWithQuery(c: PageContext): string {
+  const { pathname, search } = new URL(c.req.url);
+  return pathname + search;
+}
 
 /** Returns the page after a sign-in: always a page of the dashboard, with its query. */
 function destination(next = ""): string {
   const [path = "", query = "", ...rest] = next.split("?");
-  if (!isPage(path) || !QUERY.test(query) || rest.length > 0) return "/admin/apps";
+  const isPage = IN_DASHBOARD.test(path) && !path.includes("..");
+  if (!isPage || !QUERY.test(query) || rest.length > 0) return "/admin/apps";
   return query === "" ? path : `${path}?${query}`;
 }
 
 /** A form that was sent after its session ended. */
 export interface KeptForm {
+  /** With its query. */
   readonly path: string;
   readonly fields: Form;
 }
@@ -101,7 +105,8 @@ function readKeptForm(text: string | undefined): KeptForm | null {
   if (text === undefined || text === "") return null;
   try {
     const { path, fields } = JSON.parse(text) as { path?: unknown; fields?: unknown };
-    if (typeof path !== "string" || !isPage(path) || typeof fields !== "object" || fields === null) return null;
+    if (typeof path !== "string" || destination(path) !== path || typeof fields !== "object" || fields === null)
+      return null;
     const texts = Object.entries(fields).filter((field): field is [string, string] => typeof field[1] === "string");
     return { path, fields: Object.fromEntries(texts) };
   } catch {

@@ -170,6 +170,16 @@ it("after the session ended, a form is kept through the sign-in, waits for a con
   expect(evil.headers.get("location")).toBe("/admin/apps");
 });
 
+it("after the session ended, a form is kept with the query of its path", async () => {
+  const { browser, at, clock } = await world();
+  clock.advance(HOURS_8_MS);
+  const path = `${at}/users/limit${queryOf({ userId: "a/b c" })}`;
+  const signIn = await (await browser.post(path, { _form: "old", userId: "a/b c", act: "lift" })).text();
+  const kept = hidden(signIn, "kept").replaceAll("&quot;", '"').replaceAll("&amp;", "&");
+  const page = await (await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name: "Ana", kept })).text();
+  expect(page).toContain(`action="${path}"`);
+});
+
 it("after the session ended, a form of more than 64 KiB is not read, and a sign-in with more than ten fields neither", async () => {
   const { app, browser, at, clock } = await world();
   clock.advance(HOURS_8_MS);
