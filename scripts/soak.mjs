@@ -24,7 +24,7 @@ const TESTS = {
       "books/recurring/many-balances",
       "books/statements",
     ],
-    ...["books/usage/event-list"],
+    ...["books/usage/event-list", "books/usage/list-events", "db/presenter"],
     ...["books/usage/environment-usage", "people/capture/faults", "people/capture/retention", "people/identity"],
     ...["erasure/forget-tombstones", "erasure/messages", "erasure/tombstones"],
     ...["exports/faults", "exports/large", "exports/limits"],

@@ -142,8 +142,15 @@ const schemaOf = (template: string, method: string): JsonSchema | undefined => {
   return Object.entries(content).find(([type]) => type === "application/json")?.[1].schema;
 };
 
-/** The tables and columns where one of the keys is stored. */
+/** The tables and columns where one of the keys is stored, without the rows of earlier applications. */
 async function findKeys(): Promise<string[]> {
+  // The ids of environments and accounts rise.
+  const since = `environment_id >= ${app.environments.live.id}`;
+  const scopes = {
+    environment_id: since,
+    account_id: `account_id >= (SELECT min(id) FROM accounts WHERE ${since})`,
+    app_id: `app_id IN (SELECT app_id FROM environments WHERE id >= ${app.environments.live.id})`,
+  };
   const { results } = await env.DB.prepare(
     `SELECT m.name AS name, c.name AS field FROM sqlite_schema AS m CROSS JOIN pragma_table_info(m.name) AS c
      WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE '_cf_%' AND m.name NOT LIKE 'd1_%'`,
@@ -152,7 +159,8 @@ async function findKeys(): Promise<string[]> {
   const statements = [...tables].map(([name, columns]) => {
     const any = (field: string) => traces.map((_, n) => `instr("${field}", ?${n + 1}) > 0`).join(" OR ");
     const sums = columns.map(({ field }) => `coalesce(sum(${any(field)}), 0) AS "${field}"`);
-    return env.DB.prepare(`SELECT '${name}' AS "of", ${sums.join()} FROM "${name}"`).bind(...traces);
+    const [, scope = "1"] = Object.entries(scopes).find(([key]) => columns.some(({ field }) => field === key)) ?? [];
+    return env.DB.prepare(`SELECT '${name}' AS "of", ${sums.join()} FROM "${name}" WHERE ${scope}`).bind(...traces);
   });
   return (await env.DB.batch<Record<string, number | string>>(statements)).flatMap(({ results: [row = {}] }) =>
     Object.entries(row).flatMap(([field, count]) => (Number(count) > 0 ? [`${row.of}.${field}`] : [])),

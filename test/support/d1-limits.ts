@@ -5,9 +5,13 @@ const VALUES_MAX = 100;
 
 const utf8 = new TextEncoder();
 
-/** The bytes of a value as D1 counts them. Texts that are short even with three bytes a character are not encoded. */
+/** The bytes of a text. A text that is short enough even with three bytes a character is not encoded. */
+const bytesOfText = (text: string, max: number): number =>
+  text.length * 3 <= max ? text.length : utf8.encode(text).length;
+
+/** The bytes of a value as D1 counts them. */
 function bytesOf(value: unknown): number {
-  if (typeof value === "string") return value.length * 3 <= VALUE_BYTES_MAX ? value.length : utf8.encode(value).length;
+  if (typeof value === "string") return bytesOfText(value, VALUE_BYTES_MAX);
   return value instanceof ArrayBuffer ? value.byteLength : 8;
 }
 
@@ -16,7 +20,7 @@ function requireLimit(bytes: number, max: number, what: string, text: string): v
 }
 
 function checkSent(text: string, values: readonly unknown[]): void {
-  requireLimit(utf8.encode(text).length, TEXT_BYTES_MAX, "a statement's text", text);
+  requireLimit(bytesOfText(text, TEXT_BYTES_MAX), TEXT_BYTES_MAX, "a statement's text", text);
   if (values.length > VALUES_MAX) throw new Error(`D1_ERROR: ${values.length} values: ${text.slice(0, 300)}`);
   for (const value of values) requireLimit(bytesOf(value), VALUE_BYTES_MAX, "a bound value", text);
 }

@@ -22,6 +22,7 @@ import { jsonOf } from "../../../src/exports/lists.ts";
 import { iso } from "../../../src/lib/time.ts";
 import { consentWireFields, presentConsent } from "../../../src/people/consent.ts";
 import { minor } from "../../support/minor.ts";
+import { soakCount } from "../../support/soak.ts";
 
 const FIRST_MS = Date.parse("0000-01-01T00:00:00.000Z");
 const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
@@ -117,7 +118,7 @@ it.each(Object.entries(PRESENTED))(
     const borrowed = others.flatMap(({ columns }) => columns);
     const properties = [...own, ...borrowed];
     const rows = fc.sample(fc.record(Object.fromEntries(properties.map(([name, one]) => [name, anyOf(name, one)]))), {
-      numRuns: 1_000,
+      numRuns: soakCount(300, 50),
       seed: 1,
     });
     const stored = rows.map((row) =>
