@@ -31,7 +31,7 @@ import {
 } from "../support/world.ts";
 
 const OPERATIONS_A_HISTORY = 120;
-const HISTORIES = soakCount(3, 1_000 / OPERATIONS_A_HISTORY);
+const HISTORIES = soakCount(2, 1_000 / OPERATIONS_A_HISTORY);
 const OPERATIONS = HISTORIES * OPERATIONS_A_HISTORY;
 
 afterAll(expectLedgerInvariants);
