@@ -591,7 +591,8 @@ describe.each(SDKS)("purser-ai-sdk with the AI SDK, %s", (_version, sdk, Model) 
       while (extended === before) await new Promise((resolve) => setTimeout(resolve, 20));
     };
     const doStream = { stream: streamOf([...words("A "), finish()], pause) };
-    const { model } = charged(userId, { doStream }, { purser, expiresInSeconds: 1 });
+    // Half of this time passes before each extension. The other half is left for its answer on a busy machine.
+    const { model } = charged(userId, { doStream }, { purser, expiresInSeconds: 2 });
     await read(sdk.streamText({ model, prompt: "Tell me.", maxOutputTokens: 500 }));
     expect(extended).toBeGreaterThanOrEqual(4);
     expect(await world.books(userId)).toMatchObject({ events: [CHARGED], spent: 264, open: 0 });
