@@ -9,7 +9,8 @@ const DAY_MS = 86_400_000;
 /** More than a month, so that it has the end of a month, expired credits, and a time before the last thirty days. */
 export const DAYS = 42;
 
-const plan = (packName, amount) => ({ packName, defaultExpiryDays: 31, items: [{ amount, unit: "cents" }] });
+const EXPIRY_DAYS = 31;
+const plan = (packName, amount) => ({ packName, defaultExpiryDays: EXPIRY_DAYS, items: [{ amount, unit: "cents" }] });
 const PLANS = [plan("Hobby", 500), plan("Pro", 1_500), plan("Scale", 4_000)];
 const PRICE_CENTS = { Hobby: 500, Pro: 1_400, Scale: 3_500 };
 
@@ -247,7 +248,8 @@ export function monthMoments(world, { appId, post, secret, signIn }, { run, star
         ...{ meters: { input: 400_000, output: 20_000 }, expiresInSeconds },
       }),
   });
-  // Days and months of sums and statements are in UTC.
+  const payers = [...CUSTOMERS, TEAM];
+  // The months of statements are in UTC.
   const firstMidnightMs = Math.ceil((startedMs - DAYS * DAY_MS) / DAY_MS) * DAY_MS;
   const midnights = Array.from({ length: DAYS }, (_, index) => new Date(firstMidnightMs + index * DAY_MS));
   const dayAfter = (date, minutes) => DAYS + (date.getTime() + minutes * MINUTE_MS - startedMs) / DAY_MS;
@@ -260,7 +262,7 @@ export function monthMoments(world, { appId, post, secret, signIn }, { run, star
     },
   });
   const moments = [
-    ...[...CUSTOMERS, TEAM].flatMap(({ userId, plan, days }) =>
+    ...payers.flatMap(({ userId, plan, days }) =>
       days.map((day, index) => pay(day, nameOf(userId, index), userId, plan, PRICE_CENTS[plan])),
     ),
     { day: 16, name: "refund", work: () => stripe("charge.refunded", charge) },
@@ -285,11 +287,10 @@ export function monthMoments(world, { appId, post, secret, signIn }, { run, star
       work: () => makeEndpoint(world, at, "mailing-list", "Mailing list"),
     },
     ...midnights.filter((date) => date.getUTCDate() === 1).map(statementOf),
-    ...[...midnights.map((date) => dayAfter(date, 1)), DAYS].map((day, index) => ({
-      day,
-      name: `cron ${index}`,
-      work: cron,
-    })),
+    // The cron has something to do when a plan's credits expire.
+    ...payers.flatMap(({ days }) =>
+      days.map((day) => ({ day: day + EXPIRY_DAYS, name: `cron on day ${day + EXPIRY_DAYS}`, work: cron })),
+    ),
   ];
   return moments.filter(({ day }) => day <= DAYS);
 }

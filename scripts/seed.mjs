@@ -200,7 +200,7 @@ const EXPECTED_REJECTIONS = ["insufficient_credits", "usage_limit_reached"];
 /** Returns the usage of everybody, in small batches, as a backend would send it. */
 function usageMoments(post, facts, personMs) {
   const events = [...usageOfPerson(facts.run, personMs), ...usageOfMonth(facts)];
-  return batchesOf(events, 8, ({ occurredAt }) => Date.parse(occurredAt)).map(({ atMs, batch }, index) => ({
+  return batchesOf(events, 12, ({ occurredAt }) => Date.parse(occurredAt)).map(({ atMs, batch }, index) => ({
     ...{ atMs, name: `usage ${index}` },
     work: async () => {
       const { results } = await post("/api/v1/usage/events", batch);

@@ -1,10 +1,8 @@
 import { execFile, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
-import { ensureDemo, userToken } from "../../scripts/seed.mjs";
+import { userToken } from "../../scripts/seed.mjs";
 import { END_USER_SECRET, END_USER_SETTING } from "../support/end-user-setting.ts";
 import { places } from "./support/runtimes.ts";
 import { ADMIN_TOKEN, type Server, STARTER_ITEMS, sharedServer } from "./support/server.ts";
@@ -17,22 +15,7 @@ const without =
   python === undefined ? " (SKIPPED: no Python with httpx, pytest and pytest-asyncio; set PYTHON_PATH)" : "";
 const PACKAGE = join(import.meta.dirname, "../../clients/python");
 
-/** The application that `npm start` makes, and its secret key. */
-async function demoKey(server: Server): Promise<string> {
-  // The demonstration's files are in the working directory.
-  const root = process.cwd();
-  const directory = mkdtempSync(join(tmpdir(), "purser-python-"));
-  process.chdir(directory);
-  try {
-    const { keys } = await ensureDemo(server.url, ADMIN_TOKEN);
-    return keys.sk_live;
-  } finally {
-    process.chdir(root);
-    rmSync(directory, { recursive: true });
-  }
-}
-
-/** Returns what pytest needs to know of a new application, and of the demonstration. */
+/** Returns what pytest needs to know of a new application. */
 async function settingsOf(server: Server): Promise<Record<string, string>> {
   const { appId, keys } = await server.makeApp(END_USER_SETTING);
   const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
@@ -40,7 +23,11 @@ async function settingsOf(server: Server): Promise<Record<string, string>> {
   await admin.createPack({ appId, packName: "Starter", items: STARTER_ITEMS });
   const limit = { name: "Limited", matches: [{ event: "limited" }], unit: "count", amount: 3, every: "month" } as const;
   const { limitId } = await admin.createUsageLimit({ appId, mode: "live", ...limit });
-  const rules = [{ event: "priced", unit: "tokens", per: { input: 1, output: 4 } } as const];
+  const rules = [
+    { event: "priced", unit: "tokens", per: { input: 1, output: 4 } },
+    // The examples of README go by these prices.
+    { event: "chat.*", unit: "cents", per: { input: 0.001, output: 0.001 } },
+  ] as const;
   await admin.setPrices({ appId, mode: "live", rules });
   return {
     PURSER_URL: server.url,
@@ -48,7 +35,6 @@ async function settingsOf(server: Server): Promise<Record<string, string>> {
     PURSER_PUBLISHABLE_KEY: keys.pk_live,
     PURSER_USER_TOKEN: await userToken(END_USER_SECRET, "python-user"),
     PURSER_LIMIT_ID: limitId,
-    PURSER_DEMO_KEY: await demoKey(server),
   };
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,8 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S)
 
 
 @pytest.fixture(autouse=True)
-def demonstration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The application that `npm start` makes."""
-    monkeypatch.setenv("PURSER_KEY", os.environ["PURSER_DEMO_KEY"])
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The secret of the receiver in the examples."""
     monkeypatch.setenv("PURSER_WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 
 
