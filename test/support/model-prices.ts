@@ -74,14 +74,15 @@ export function createPrices(clock: { now: () => number }) {
   return {
     inForce,
     set({ rules, costs, effectiveAt }: PricesRequest): { status: number; code?: string; body?: object } {
-      if (effectiveAt !== null && effectiveAt < clock.now()) return { status: 400, code: "invalid_request" };
       const newest = versions.at(-1);
       const atMs = effectiveAt ?? clock.now();
       const says = (list: Pick<Version, "rules" | "costs">) => JSON.stringify([list.rules, list.costs]);
       const isSameTime = effectiveAt === null ? newest?.version === inForce() : newest?.atMs === atMs;
       const isSame = newest !== undefined && says(newest) === says({ rules, costs }) && isSameTime;
-      const version = isSame ? newest.version : versions.length + 1;
-      if (!isSame) versions.push({ version, atMs, rules, costs });
+      if (isSame) return { status: 200, body: { version: newest.version } };
+      if (atMs < clock.now()) return { status: 400, code: "invalid_request" };
+      const version = versions.length + 1;
+      versions.push({ version, atMs, rules, costs });
       return { status: 200, body: { version } };
     },
     /** A usage with the quantities of its price. `pinned` is the version that a hold pins; undefined for a usage of its own. */
