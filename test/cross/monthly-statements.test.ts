@@ -14,7 +14,7 @@ import { atRandom, makeAdminCtx, makeClient, makePack } from "../support/world.t
 
 afterAll(expectLedgerInvariants);
 
-const OPERATIONS = soakCount(80, 60);
+const OPERATIONS = soakCount(120, 60);
 
 interface Row {
   readonly balanceId: string;
