@@ -30,7 +30,7 @@ describe.skipIf(chromiumPath === null)(`tasks of an operator in a real browser${
     await browser.close();
   });
 
-  describe("now and then", () => {
+  describe("of a small application", () => {
     let world: DashboardWorld;
     const go = (path: string) => watched.page.goto(`${server.url}/admin/apps/${world.app.appId}/live/${path}`);
     const press = (name: string) => watched.page.getByRole("button", { name, exact: true }).click();

@@ -17,6 +17,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { withDatabases } from "../../scripts/databases.mjs";
 import { makeCheckout, type Started, startCheckout } from "./support/checkout.ts";
+import { python, withoutPython } from "./support/runtimes.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
 
 // One checkout: its server starts, stops for the next release's migrations, starts again and dies.
@@ -135,6 +136,18 @@ it("npm start serves npm run demo, which finds it on any port", async () => {
   for (const type of ["credits.granted", "usage.recorded", "payment.taken", "person.exported"])
     expect(messages).toContain(type);
 });
+
+it.skipIf(python === undefined)(
+  `npm start serves the examples of the Python client's README${withoutPython}`,
+  async () => {
+    const { keys } = JSON.parse(readFileSync(join(directory, ".purser/demo.json"), "utf8"));
+    const own = { PURSER_URL: started.url, PURSER_KEY: keys.sk_live, PYTHONDONTWRITEBYTECODE: "1" };
+    const args = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_readme.py"];
+    const env = { ...process.env, ...own } as NodeJS.ProcessEnv;
+    const { stdout } = await run(python ?? "", args, { cwd: join(root, "clients/python"), env });
+    expect(stdout).toContain("2 passed");
+  },
+);
 
 it("npm start stores no traces of requests, and appends to its log, which has no query strings", async () => {
   await fetch(`${started.url}/api/v1/export-download?token=a-download-token`);

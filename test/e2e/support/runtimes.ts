@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
@@ -22,6 +22,14 @@ export const places = (name: string, set: string): string[] =>
     `/usr/local/bin/${name}`,
     `/usr/bin/${name}`,
   ].filter((path) => path !== "" && existsSync(path));
+
+/** A Python that has the packages of the Python client's tests. Undefined if this machine has none. */
+export const python = places("python3", "PYTHON_PATH").find(
+  (path) => spawnSync(path, ["-c", "import httpx, pytest, pytest_asyncio"]).status === 0,
+);
+/** A suffix for the names of skipped tests. */
+export const withoutPython =
+  python === undefined ? " (SKIPPED: no Python with httpx, pytest and pytest-asyncio; set PYTHON_PATH)" : "";
 
 function isOfVersion(command: string, version: RegExp): boolean {
   try {

@@ -1601,7 +1601,7 @@ it("the database rejects a fraction and a text instead of a whole number, becaus
   for (const { table, column } of results) {
     const triggers = await names(`SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = '${table}'`);
     const dropAll = triggers.map((name) => `DROP TRIGGER ${name}`);
-    for (const value of ["0.5", "'much'"]) {
+    for (const value of ["0.5", "'much'", "x'00'"]) {
       const error = await outcome(...dropAll, `UPDATE ${table} SET ${column} = ${value}`);
       expect(error, `${table}.${column} = ${value}`).toMatch(/cannot store|datatype mismatch/);
     }
