@@ -15,7 +15,7 @@ export interface ClientRuntime {
 const PLACES = [...(process.env.PATH ?? "").split(delimiter).filter((place) => !place.includes("node_modules"))];
 
 /** The paths at which a program may be: what `set` says, the `PATH`, and the usual folders. */
-export const places = (name: string, set: string): string[] =>
+const places = (name: string, set: string): string[] =>
   [
     process.env[set] ?? "",
     ...PLACES.map((place) => join(place, name)),
