@@ -81,20 +81,27 @@ async function list(db: D1Database, url: URL): Promise<Response> {
 }
 
 async function history(db: D1Database, url: URL): Promise<Response> {
-  const sql = `SELECT * FROM credit_ledger WHERE account_id = ${ACCOUNT} ORDER BY seq DESC LIMIT ?3`;
+  const sql = `SELECT l.seq, l.delta_minor, l.reason, l.cause, l.written_by, l.occurred_at_ms, l.note, b.id AS balance_id, b.pack_id,
+      b.unit, u.event_id, r.id AS reservation_id
+    FROM credit_ledger AS l JOIN credit_balances AS b ON b.account_id = l.account_id AND b.grant_seq = l.grant_seq
+    LEFT JOIN usage_events AS u ON u.account_id = l.account_id AND u.seq = l.event_seq
+    LEFT JOIN reservations AS r ON r.account_id = l.account_id AND r.reservation_number = l.reservation_number
+    WHERE l.account_id = ${ACCOUNT} ORDER BY l.seq DESC LIMIT ?3`;
   const [userId, limit] = [url.searchParams.get("userId"), Number(url.searchParams.get("limit") ?? 50)];
   const { results } = await statement(db, sql, ENVIRONMENT_ID, userId, limit).all<Row>();
   const entries = results.map((row) => ({
-    id: `led_${row.balance_id}_${row.seq}`,
+    id: `led_${row.balance_id.slice(4)}_${row.seq}`,
     balanceId: row.balance_id,
     packId: row.pack_id,
     delta: row.delta_minor / PER_UNIT,
     unit: row.unit,
     reason: row.reason,
+    cause: row.cause,
     eventId: row.event_id,
     reservationId: row.reservation_id,
     occurredAt: new Date(row.occurred_at_ms).toISOString(),
     note: row.note,
+    by: `${row.written_by}`,
   }));
   return Response.json({ entries, nextCursor: String(results.at(-1)?.seq ?? "") });
 }
