@@ -237,6 +237,7 @@ it("a message disables its endpoint after a 410, pending messages fail, and no m
   clock.advance(1);
   const { messages } = (await admin("POST", `/webhooks/${webhookId}/replay`, { from: "2026-01-01T00:00:00Z" })).body;
   expect(messages).toBe(2);
+  await settled();
 });
 
 it("a message disables its endpoint if no message was delivered for five days, and not if one was", async () => {
