@@ -290,6 +290,23 @@ it("usage.hold commits the usage when the stream is aborted, and releases the ho
   expect(await remainingOf(userId)).toBe(70);
 });
 
+it("usage.hold rejects a report after the work has ended, whether it failed or not", async () => {
+  const userId = await userWith(100);
+  const reports: (() => void)[] = [];
+  await purser.usage.hold(hold(userId), ({ used }) => {
+    used({ tokens: 20 });
+    reports.push(() => used({ tokens: 30 }));
+  });
+  const failing = purser.usage.hold(hold(userId), ({ used }) => {
+    reports.push(() => used({ tokens: 30 }));
+    throw new Error("the model failed");
+  });
+  expect((await errorOf(failing)).message).toBe("the model failed");
+  expect(reports).toHaveLength(2);
+  for (const report of reports) expect(report).toThrow("The hold has ended");
+  expect(await remainingOf(userId)).toBe(80);
+});
+
 it("usage.hold lets other balances pay usage beyond the hold, and reports the uncovered rest", async () => {
   const userId = await userWith(60);
   const { usage, uncovered } = await purser.usage.hold(hold(userId), ({ used }) => used({ tokens: 75 }));

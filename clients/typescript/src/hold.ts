@@ -28,7 +28,10 @@ export interface Hold {
   readonly reservationId: string;
   readonly eventId: string;
   readonly holds: Schemas["CreatedReservation"]["holds"];
-  /** Reports the total usage so far, and the model if it is not the reserved one. The latest report counts. */
+  /**
+   * Reports the total usage so far, and the model if it is not the reserved one. The latest report counts. Throws `TypeError` when the
+   * work has ended, because the usage would be lost.
+   */
   readonly used: (usage: Quantities | MeteredUsage, model?: string) => void;
 }
 
@@ -76,7 +79,7 @@ export async function holdUsage<Result>(
   assertNumbers("usage.hold", properties, "properties");
   const { reservationId, holds } = await purser.createReservation(reservation);
   type Used = ({ readonly quantities: Quantities } | MeteredUsage) & { readonly model?: string };
-  const last: { used?: Used } = {};
+  const last: { used?: Used; hasEnded?: true } = {};
   const commit = (used: Used) =>
     // The work is done, so the balances pay as much as they can. `uncovered` is the rest.
     purser.commitReservation({
@@ -87,6 +90,7 @@ export async function holdUsage<Result>(
       ...(properties === undefined ? {} : { properties }),
     });
   const used: Hold["used"] = (usage, model) => {
+    if (last.hasEnded) throw new TypeError("The hold has ended: this usage would be lost.");
     assertNumbers("hold.used", usage);
     last.used = { ...("meters" in usage ? usage : { quantities: usage }), ...(model === undefined ? {} : { model }) };
   };
@@ -94,7 +98,9 @@ export async function holdUsage<Result>(
   let result: Result;
   try {
     signal?.throwIfAborted();
-    result = await work({ reservationId, eventId, holds, used });
+    result = await (async () => work({ reservationId, eventId, holds, used }))().finally(() => {
+      last.hasEnded = true;
+    });
     if (last.used === undefined)
       throw new TypeError("The work did not report its usage. Call hold.used({ tokens: 812 }).");
   } catch (error) {
