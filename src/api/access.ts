@@ -1,8 +1,8 @@
 import type { Context, MiddlewareHandler } from "hono";
 import { assertOwnUser } from "../auth/end-user.ts";
 import { checkRow } from "../auth/scopes.ts";
-import { findConstraint } from "../db/attempt.ts";
-import { invalid, PurserError } from "../errors.ts";
+import { changeIfLatest } from "../catalog/audit.ts";
+import { invalid } from "../errors.ts";
 import { type AppEnv, allowBrowsers, allowCaptureClients, callVerb } from "../http/factory.ts";
 import type { AdminCtx, Mode, RouteRequirement, Scope, ScopeChoice, TenantCtx } from "../runtime.ts";
 import {
@@ -126,13 +126,8 @@ async function callIfLatest<Result>(
   if (sent === undefined) return handler(c.var.admin);
   if (!/^\d{1,15}$/.test(sent))
     throw invalid(LATEST, "must be the `latest-audit-entry` of the audit log, a whole number");
-  try {
-    return await handler({ ...c.var.admin, ifLatestAuditEntry: Number(sent) });
-  } catch (error) {
-    if (findConstraint(error) !== "admin_audit_seq_gapless") throw error;
-    const message = "The application was changed after this entry. Read the audit log, and what you change, again.";
-    throw new PurserError("changed_meanwhile", message, { param: LATEST, cause: error });
-  }
+  const message = "The application was changed after this entry. Read the audit log, and what you change, again.";
+  return changeIfLatest(c.var.admin, Number(sent), { message, param: LATEST }, handler);
 }
 
 /** With the admin token, or an administration key that has these rights. `null`: only the admin token will do. */

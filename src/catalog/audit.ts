@@ -1,7 +1,9 @@
 import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
+import { findConstraint } from "../db/attempt.ts";
 import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "../db/query.ts";
 import { accounts, adminAudit } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
+import { PurserError } from "../errors.ts";
 import type { AdminCtx, TenantCtx } from "../runtime.ts";
 
 /** The actions of the audit log. */
@@ -146,6 +148,24 @@ const newest = <Name extends "id" | "seq">(value: ValueOf<{ appId: string }>, na
  */
 const nextSeq = (value: ValueOf<AuditEntryValues>): SQL =>
   sql`1 + coalesce(${value("ifLatest")}, ${newest(value, "seq")}, 0)`;
+
+/**
+ * Calls a verb that may write only while the entry `latest` is the application's newest. Throws `changed_meanwhile`, in the caller's
+ * words, if another one was written before.
+ */
+export async function changeIfLatest<Result>(
+  admin: AdminCtx,
+  latest: number,
+  { message, param }: { readonly message: string; readonly param: string },
+  change: (admin: AdminCtx) => Result | Promise<Result>,
+): Promise<Result> {
+  try {
+    return await change({ ...admin, ifLatestAuditEntry: latest });
+  } catch (error) {
+    if (findConstraint(error) !== "admin_audit_seq_gapless") throw error;
+    throw new PurserError("changed_meanwhile", message, { param, cause: error });
+  }
+}
 
 /** The parts of an entry that only the database knows: its user and its details. */
 interface ComputedColumns {

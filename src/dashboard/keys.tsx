@@ -2,9 +2,12 @@ import { setEndUserAuthInput } from "../api/apps/set-end-user-auth.ts";
 import { createKeyInput } from "../api/keys/create-key.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { readEndUserAuth, readEndUserSecret, setEndUserAuth, type TokenTest, testUserToken } from "../catalog/apps.ts";
+import { changeIfLatest } from "../catalog/audit.ts";
+import { listAudit } from "../catalog/audit-page.ts";
 import { type CreateKeyOutput, createKey, type KeyOutput, listKeys, readKeyOfApp, revokeKey } from "../catalog/keys.ts";
 import { listAuditOfTarget } from "../catalog/search-audit.ts";
 import { invalid, type PurserError } from "../errors.ts";
+import type { AdminCtx } from "../runtime.ts";
 import { LinkButton } from "./app-link.tsx";
 import { codeColumn, fieldColumn, realTimeColumn, textColumn } from "./columns.tsx";
 import { Facts, Id, SecretCard, Tag } from "./components.tsx";
@@ -125,17 +128,21 @@ async function assertNothingIgnored({ var: { form, root, appId, mode } }: PageCo
   }
 }
 
-/** Returns the setting of the form. An empty secret field keeps the stored secret. */
-async function readSetting(c: PageContext) {
-  const { form, root, appId, mode } = c.var;
+/** Saves the setting of the form. An empty secret field keeps the stored secret, unless it changes before the setting is written. */
+async function saveSetting(c: PageContext) {
+  const { form, root, admin, appId, mode } = c.var;
   if (form.type === "none") await assertNothingIgnored(c);
-  const keeps = form.type === "hs256" && (form.secret ?? "") === "";
-  const stored = keeps ? await readEndUserSecret(root, appId, mode) : null;
-  return parseForm(setEndUserAuthInput, {
-    mode,
-    setting: readTokenSetting(stored === null ? form : { ...form, secret: stored }),
+  const save = (admin: AdminCtx, given: Form) =>
+    setEndUserAuth(admin, appId, parseForm(setEndUserAuthInput, { mode, setting: readTokenSetting(given) }));
+  if (form.type !== "hs256" || (form.secret ?? "") !== "") return save(admin, form);
+  const { newestSeq } = await listAudit(root, appId, { limit: 1 });
+  return changeIfLatest(admin, newestSeq, CHANGED, async (guarded) => {
+    const secret = await readEndUserSecret(root, appId, mode);
+    return save(guarded, secret === null ? form : { ...form, secret });
   });
 }
+
+const CHANGED = { message: "The application was changed at this moment. Save the setting again.", param: "setting" };
 
 /** Asks for confirmation before a key is revoked, and says whether it is in use. */
 async function askRevokeKey(c: PageContext, { keyId = "" }: Form) {
@@ -196,7 +203,7 @@ export const keysRoutes = createDashboardRoutes()
   .post(
     "/end-user-auth",
     onSubmit(async (c) => {
-      await setEndUserAuth(c.var.admin, c.var.appId, await readSetting(c));
+      await saveSetting(c);
       return "keys?notice=setting";
     }, showKeys),
   )

@@ -1,11 +1,21 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
+import { readEndUserSecret } from "../../../src/catalog/apps.ts";
 import { DAY_MS, HOUR_MS } from "../../../src/lib/time.ts";
 import { browse, openDashboard, queryOf, tableRows } from "../../support/browse.ts";
 import { END_USER_SECRET, END_USER_SETTING } from "../../support/end-user-setting.ts";
+import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedBalances } from "../../support/seed-rows.ts";
-import { Clock, makeApp, makeClient, makeOpenAmountPack, makePack, type TestApp } from "../../support/world.ts";
+import {
+  Clock,
+  makeAdminCtx,
+  makeApp,
+  makeClient,
+  makeOpenAmountPack,
+  makePack,
+  type TestApp,
+} from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -263,6 +273,31 @@ it("an end-user setting keeps its secret if only other fields change", async () 
     sealed: expect.any(String),
   });
   expect((await send("end-user-auth", { type: "jwks", url: "nonsense" })).status).toBe(400);
+});
+
+it("an end-user setting that keeps its secret never stores one that was rotated away while it was saved", async () => {
+  const { app, send } = await world();
+  const set = { type: "hs256", secret: END_USER_SECRET, issuer: "", audience: "", claim: "", origins: "" };
+  const rotated = { ...set, secret: `rotated-${END_USER_SECRET}` };
+  const secretNow = () => readEndUserSecret(makeAdminCtx(new Clock()), app.appId, "live");
+  const statuses = [];
+  for (let nth = 1; ; nth++) {
+    await send("end-user-auth", set);
+    let trips: number | null = null;
+    const hooked = hookedD1(env.DB, async () => {
+      if (trips !== null && ++trips === nth) await send("end-user-auth", rotated);
+    });
+    const browser = browse(new Clock(), { DB: hooked });
+    await browser.signIn();
+    const _form = await browser.formToken();
+    trips = 0;
+    const fields = { ...set, _form, secret: "", issuer: "https://issuer.example" };
+    const { status } = await browser.post(`/admin/apps/${app.appId}/live/end-user-auth`, fields);
+    if (trips < nth) break;
+    statuses.push(status);
+    expect(await secretNow(), `${nth}`).toBe(rotated.secret);
+  }
+  expect(new Set(statuses)).toEqual(new Set([303, 409]));
 });
 
 it("an end-user setting that stays off is rejected if the form says how to verify tokens", async () => {
