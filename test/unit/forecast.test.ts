@@ -56,6 +56,12 @@ it("tells nothing of a unit whose balances pay for different events", () => {
   expect(tell([debits(100, 9, chat)], [balance(50, null, chat)])).toMatchObject([{ daysLeft: 5 }]);
 });
 
+it("tells nothing of a user with more balances than are read, whatever their units", () => {
+  const cents = (count: number) => Array.from({ length: count }, (_, n) => balance(n, null, { unit: "cents" }));
+  expect(tell([debits(100, 9)], [balance(50, null), ...cents(99)])).toMatchObject([{ unit: "tokens", daysLeft: 5 }]);
+  expect(tell([debits(100, 9)], [balance(50, null), ...cents(100)])).toEqual([]);
+});
+
 it("tells nothing when a recurring grant brings more first", () => {
   expect(tell([debits(100, 9)], [balance(50, null)], 4)).toEqual([]);
   expect(tell([debits(100, 9)], [balance(50, null)], 6)).toMatchObject([{ daysLeft: 5 }]);

@@ -149,12 +149,14 @@ export function forecastUnits(
   nextGrantAtMs: number | null,
   nowMs: number,
 ): Forecast[] {
+  // Those that were not read may be of any unit.
+  if (balances.length > FORECAST_BALANCES_MAX) return [];
   return UNITS.flatMap((unit) => {
     const debited = debits.filter((row) => row.unit === unit);
     const held = balances.filter((row) => row.unit === unit);
     const rules = new Set([...debited, ...held].map(({ matches }) => matches));
     const [row] = debited;
-    if (row === undefined || rules.size !== 1 || held.length > FORECAST_BALANCES_MAX) return [];
+    if (row === undefined || rules.size !== 1) return [];
     const debitedMinor = Number(minorOfSum(row));
     if (debitedMinor <= 0) return [];
     const days = daysOfRate(row, nowMs);
