@@ -68,7 +68,11 @@ export const TopUsers = ({ largest, users }: UsersProps) => {
                 ...(medianOf(unit) > 0 ? [timesText(doubleOf(used), medianOf(unit))] : []),
               ];
             }),
-            user === undefined ? <span class="soft">see the user</span> : <Amounts of={user.remaining} />,
+            user === undefined || user.isPartial ? (
+              <span class="soft">see the user</span>
+            ) : (
+              <Amounts of={user.remaining} />
+            ),
           ];
         })}
       />
