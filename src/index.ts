@@ -12,6 +12,9 @@ export default {
     if (flush !== null) ctx.waitUntil(flush);
     return response;
   },
-  // Only the dashboard uses the figures.
-  scheduled: (_controller, env, ctx) => ctx.waitUntil(scheduled(env, undefined, [figuresPart, ...cronParts])),
+  scheduled: async (_controller, env) => {
+    // Only the dashboard uses the figures.
+    await scheduled(env, undefined, [figuresPart, ...cronParts]);
+    await pendingFlush(env, Date.now());
+  },
 } satisfies ExportedHandler<Env>;
