@@ -1,4 +1,4 @@
-import { and, desc, eq, isNotNull, sql } from "drizzle-orm";
+import { and, desc, eq, isNotNull, ne, type SQL, sql } from "drizzle-orm";
 import { amountOfMinor, exactAmount, UNITS, type Unit } from "../../books/amounts/amount.ts";
 import { minorOfSum } from "../../books/amounts/amount-sql.ts";
 import { computed, drizzle, fields, query, scalar, type ValueOf } from "../../db/query.ts";
@@ -8,8 +8,8 @@ import { DAY_MS, iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { ACTIVE_DAYS } from "./business.ts";
 
-/** The most rows that are read. An application may have any number of packs. */
-const BUSINESS_ROWS_MAX = 2_000;
+/** The most rows of packs that are read. An application may have any number of packs. */
+const BUSINESS_PACKS_MAX = 2_000;
 
 const { beganAtMs, finishedAtMs } = businessWalks;
 const selectTimes = query(() =>
@@ -35,20 +35,42 @@ const nameOfLabel = (value: ValueOf<{ appId: string }>) =>
     .select(fields(creditPacks, "name"))
     .from(creditPacks)
     .where(and(eq(creditPacks.appId, value("appId")), eq(creditPacks.id, businessFigures.label)));
-const selectFigures = query((value: ValueOf<{ environmentId: number; appId: string }>) =>
+type OfBusinessEnvironment = { environmentId: number };
+const { kind, unit, whole, rest } = businessFigures;
+const isOfLastWalk = (value: ValueOf<OfBusinessEnvironment>, isOfKind: SQL) =>
+  and(eq(businessFigures.environmentId, value("environmentId")), eq(businessFigures.beganAtMs, lastBegan()), isOfKind);
+/** The figures by day and those without a label, which are few. */
+const selectFigures = query((value: ValueOf<OfBusinessEnvironment>) =>
+  drizzle
+    .select(fields(businessFigures, "kind", "label", "unit", "whole", "rest"))
+    .from(businessFigures)
+    .where(isOfLastWalk(value, ne(kind, "outstanding"))),
+);
+const selectOutstandingByPack = query((value: ValueOf<OfBusinessEnvironment & { appId: string }>) =>
   drizzle
     .select({
-      ...fields(businessFigures, "kind", "label", "unit", "whole", "rest"),
+      ...fields(businessFigures, "label", "unit", "whole", "rest"),
       ...computed({ packName: scalar(nameOfLabel(value)) }),
     })
     .from(businessFigures)
-    .where(and(eq(businessFigures.environmentId, value("environmentId")), eq(businessFigures.beganAtMs, lastBegan())))
-    .limit(BUSINESS_ROWS_MAX),
+    .where(isOfLastWalk(value, eq(kind, "outstanding")))
+    .limit(BUSINESS_PACKS_MAX),
+);
+const selectOutstandingOfAll = query((value: ValueOf<OfBusinessEnvironment>) =>
+  drizzle
+    .select({
+      ...fields(businessFigures, "unit"),
+      ...computed({ whole: sql<number>`sum(${whole})`, rest: sql<number>`sum(${rest})` }),
+    })
+    .from(businessFigures)
+    .where(isOfLastWalk(value, eq(kind, "outstanding")))
+    .groupBy(unit),
 );
 type FigureRow = StatementRow<typeof selectFigures>;
+type SumRow = StatementRow<typeof selectOutstandingOfAll>;
 
 /** Returns sums of rows by unit, in the order of units. */
-function byUnit(rows: readonly FigureRow[]): readonly { readonly unit: Unit; readonly amount: number }[] {
+function byUnit(rows: readonly SumRow[]): readonly { readonly unit: Unit; readonly amount: number }[] {
   return UNITS.flatMap((unit) => {
     const rowsInUnit = rows.filter((row) => row.unit === unit);
     if (rowsInUnit.length === 0) return [];
@@ -70,19 +92,23 @@ function byUnit(rows: readonly FigureRow[]): readonly { readonly unit: Unit; rea
  */
 export async function readBusiness(ctx: TenantCtx) {
   const { id: environmentId, appId } = ctx.environment;
-  const [[times], rows] = await batch(ctx.db, [selectTimes({}), selectFigures({ environmentId, appId })]);
+  const [[times], rows, packs, outstanding] = await batch(ctx.db, [
+    selectTimes({}),
+    selectFigures({ environmentId }),
+    selectOutstandingByPack({ environmentId, appId }),
+    selectOutstandingOfAll({ environmentId }),
+  ]);
   if (times === undefined) return null;
-  const of = (kind: FigureRow["kind"]) => rows.filter((row) => row.kind === kind);
-  const outstanding = of("outstanding");
-  const packIds = [...new Set(outstanding.map(({ label }) => label))];
+  const of = (name: FigureRow["kind"]) => rows.filter((row) => row.kind === name);
+  const packIds = [...new Set(packs.map(({ label }) => label))];
   const countOf = (kind: "users" | "active", label: string) => of(kind).find((row) => row.label === label)?.whole ?? 0;
   return {
     beganAt: iso(times.beganAtMs),
     finishedAt: iso(times.finishedAtMs),
-    isPartial: rows.length >= BUSINESS_ROWS_MAX,
+    isPartial: packs.length >= BUSINESS_PACKS_MAX,
     outstanding: byUnit(outstanding),
     byPack: packIds.map((packId) => {
-      const ofPack = outstanding.filter((row) => row.label === packId);
+      const ofPack = packs.filter((row) => row.label === packId);
       return { packId, packName: ofPack[0]?.packName ?? null, amounts: byUnit(ofPack) };
     }),
     users: countOf("users", ""),

@@ -115,3 +115,20 @@ it("the days of a key's last use and of a user's last activity are recorded afte
   const next = await recentUsers(makeCtx(app.environments.live, clock), { limit: 1, cursor: nextCursor ?? "" });
   expect([next.users.map(({ userId }) => userId), next.nextCursor]).toEqual([["bob"], null]);
 });
+
+it("the cron's figures of an application with very many packs are whole, except for the list of packs", async () => {
+  const clock = new Clock();
+  const { environments } = await makeApp();
+  const insert = `INSERT INTO business_figures (environment_id, began_at_ms, kind, label, unit, whole, rest)`;
+  await env.DB.batch([
+    env.DB.prepare("INSERT INTO business_walks VALUES (1, 0, 2)"),
+    env.DB.prepare(
+      `${insert} WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+       SELECT CAST(? AS INTEGER), 1, 'outstanding', 'cpk_' || i, 'tokens', 0, 1500 FROM n`,
+    ).bind(environments.live.id),
+    env.DB.prepare(`${insert} VALUES (CAST(? AS INTEGER), 1, 'users', '', '', 400, 0)`).bind(environments.live.id),
+  ]);
+  expect(await readBusiness(makeCtx(environments.live, clock))).toMatchObject({
+    ...{ users: 400, outstanding: [{ unit: "tokens", amount: 3_750 }], isPartial: true },
+  });
+});
