@@ -1,15 +1,15 @@
 import type { Child } from "hono/jsx";
-import { doubleOf, exactAmount, minorOfExact, UNITS, type Unit } from "../books/amounts/amount.ts";
+import { exactAmount, minorOfExact, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { StatementLineOutput } from "../books/statements/monthly-statements.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { AppLink } from "./app-link.tsx";
 import { SubmitButton, Tabs } from "./components.tsx";
-import type { Business } from "./figures/read-business.ts";
+import type { Figure } from "./figures/read.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
 import { useRequest } from "./form.ts";
 import { AppForm } from "./form-card.tsx";
 import { amountText, Time, Updated } from "./format.tsx";
-import { type OverviewProps, spanOf, sumOfUnit } from "./read-overview.ts";
+import { type OverviewProps, spanOf } from "./read-overview.ts";
 import { STATEMENT_TERMS } from "./statements.tsx";
 import { UnitLabel } from "./unit-amount.tsx";
 
@@ -48,18 +48,22 @@ const EquationTable = ({ units, rows }: EquationTableProps) => (
 );
 
 interface TermProps {
-  readonly isAdded: boolean;
-  /** The amount without its sign. */
-  readonly amount: number;
+  readonly unit: Unit;
+  readonly sign: 1 | -1;
+  readonly minor: bigint;
   /** The path of the page that lists its entries. */
   readonly to: string | undefined;
 }
 
-/** Shows a term with its sign. A term of 0 has no link, because its list is empty. */
-const Term = ({ isAdded, amount, to }: TermProps) => {
-  if (amount === 0) return <>0</>;
-  const text = `${isAdded ? "+" : "−"}${amountText(amount)}`;
-  return to === undefined ? <span>{text}</span> : <AppLink to={to}>{text}</AppLink>;
+/**
+ * Shows a term with its sign. A term of 0 has no link, because its list is empty, and neither has an amount below 0, which comes from
+ * balances that expired earlier.
+ */
+const Term = ({ unit, sign, minor, to }: TermProps) => {
+  if (minor === 0n) return <>0</>;
+  const isAdded = BigInt(sign) * minor > 0n;
+  const text = `${isAdded ? "+" : "−"}${amountText(exactAmount(unit, minor > 0n ? minor : -minor))}`;
+  return to === undefined || minor < 0n ? <span>{text}</span> : <AppLink to={to}>{text}</AppLink>;
 };
 
 interface EquationTerm {
@@ -83,12 +87,10 @@ const EQUATION_TERMS: readonly EquationTerm[] = [
   { label: "Expired", sign: -1, name: "expired", figure: "expired" },
 ];
 
-/** Removes the error that adding doubles leaves below the smallest step. An error below 0 would become -0. */
-const roundTo = (value: number): number => Math.round(value * 1e6) / 1e6 + 0;
-
-function sumExpired(expired: ReturnType<Business["expired"]>, unit: string): number {
-  const days = expired.find((each) => each.unit === unit)?.days ?? [];
-  return days.reduce((sum, { value }) => sum + value, 0);
+/** Returns a unit's sum in minor units. Doubles would leave errors below the smallest one. */
+function minorOfFigures(figures: readonly Pick<Figure, "unit" | "days">[], unit: Unit): bigint {
+  const days = figures.find((each) => each.unit === unit)?.days ?? [];
+  return days.reduce((sum, { value }) => sum + minorOfExact(unit, value), 0n);
 }
 
 /** Shows how the outstanding amount came about, and the newest statement if there is one. */
@@ -108,50 +110,55 @@ const Equation = ({ overview }: OverviewProps) => {
   const closing = outstanding?.amounts ?? business?.outstanding;
   if (closing === undefined) return null;
   const expired = business?.expired(firstMs, days) ?? [];
-  const expiredIn = outstanding?.expiredIn ?? ((unit: Unit) => sumExpired(expired, unit));
+  const expiredIn = outstanding?.expiredIn ?? ((unit: Unit) => minorOfFigures(expired, unit));
   const columns = UNITS.map((unit) => {
     const terms = {
-      granted: sumOfUnit(overview.granted.now, unit),
-      spent: sumOfUnit(overview.spent.now, unit),
-      refunded: sumOfUnit(overview.refunded, unit),
-      restored: sumOfUnit(overview.restored, unit),
-      revoked: sumOfUnit(overview.revoked, unit),
-      adjusted: sumOfUnit(overview.adjusted, unit),
-      erased: sumOfUnit(overview.erased, unit),
-      expired: expiredIn(unit),
+      granted: minorOfFigures(overview.granted.now, unit),
+      spent: minorOfFigures(overview.spent.now, unit),
+      refunded: minorOfFigures(overview.refunded, unit),
+      restored: minorOfFigures(overview.restored, unit),
+      revoked: minorOfFigures(overview.revoked, unit),
+      adjusted: minorOfFigures(overview.adjusted, unit),
+      erased: minorOfFigures(overview.erased, unit),
+      expired: expiredIn(unit) + minorOfFigures(overview.expired, unit),
     };
-    const end = doubleOf(closing.find((each) => each.unit === unit)?.amount);
-    const change = EQUATION_TERMS.reduce((sum, { sign, name }) => sum + sign * terms[name], 0);
-    return { unit, terms, end, start: roundTo(end - change) };
-  }).filter(({ terms, end, start }) => end !== 0 || start !== 0 || Object.values(terms).some((term) => term !== 0));
+    const end = minorOfExact(unit, closing.find((each) => each.unit === unit)?.amount ?? 0);
+    const change = EQUATION_TERMS.reduce((sum, { sign, name }) => sum + BigInt(sign) * terms[name], 0n);
+    return { unit, terms, end, start: end - change };
+  }).filter(({ terms, end, start }) => [end, start, ...Object.values(terms)].some((minor) => minor !== 0n));
   if (columns.length === 0) return null;
-  const shown = EQUATION_TERMS.filter(({ name, isRare }) => !isRare || columns.some(({ terms }) => terms[name] !== 0));
+  const shown = EQUATION_TERMS.filter(({ name, isRare }) => !isRare || columns.some(({ terms }) => terms[name] !== 0n));
   const link = (name: FigureName, unit: string) => figurePath(name, { unit, ...spanOf(overview) });
   const rows = shown.map(({ label, sign, name, figure }) => ({
     label,
     cells: columns.map(({ unit, terms }) => (
-      <Term isAdded={sign * terms[name] > 0} amount={Math.abs(terms[name])} to={figure && link(figure, unit)} />
+      <Term unit={unit} sign={sign} minor={terms[name]} to={figure && link(figure, unit)} />
     )),
   }));
   return (
     <section class="card" id="equation">
       <div class="card-head">
         <h2>From {spanOf(overview).from} to now</h2>
-        {outstanding === null && business !== null && <Updated at={business.finishedAt} what="Expired" />}
+        {outstanding === null && business !== null && (
+          <Updated at={business.finishedAt} what="Outstanding and expired" />
+        )}
       </div>
       <EquationTable
         units={columns.map(({ unit }) => unit)}
         rows={[
-          { label: "Outstanding at the start", cells: columns.map(({ start }) => amountText(start)) },
+          {
+            label: "Outstanding at the start",
+            cells: columns.map(({ unit, start }) => amountText(exactAmount(unit, start))),
+          },
           ...rows,
           {
             label: outstanding === null ? "Outstanding" : "Outstanding now",
-            cells: columns.map(({ unit }) => amountText(closing.find((each) => each.unit === unit)?.amount ?? 0)),
+            cells: columns.map(({ unit, end }) => amountText(exactAmount(unit, end))),
           },
         ]}
       />
       <p class="soft">
-        {outstanding !== null && "Outstanding amounts include holds. "}The first line is computed from the others. A{" "}
+        Outstanding amounts include holds. The first line is computed from the others. A{" "}
         <AppLink to="statements">statement</AppLink> of a month is exact.
       </p>
       {overview.statement === null && <MakeStatement overview={overview} />}
@@ -221,18 +228,14 @@ const StatementLines = ({ month, lines }: StatementLinesProps) => {
         { label: "Opening", cells: total(({ opening }) => opening) },
         ...terms.map(({ label, sign, of, figure }) => ({
           label,
-          cells: units.map((unit) => {
-            const minor = sum(unit, of);
-            // An amount below 0 comes from balances that expired earlier, and has no list.
-            const isListed = figure !== undefined && minor > 0n;
-            return (
-              <Term
-                isAdded={BigInt(sign) * minor > 0n}
-                amount={exactAmount(unit, minor > 0n ? minor : -minor)}
-                to={isListed ? figurePath(figure, { unit, ...daysOfMonth(month) }) : undefined}
-              />
-            );
-          }),
+          cells: units.map((unit) => (
+            <Term
+              unit={unit}
+              sign={sign}
+              minor={sum(unit, of)}
+              to={figure && figurePath(figure, { unit, ...daysOfMonth(month) })}
+            />
+          )),
         })),
         { label: "Closing", cells: total(({ closing }) => closing) },
       ]}

@@ -32,6 +32,7 @@ export async function readOverview(c: PageContext, days: number) {
     revoked: read("revoked"),
     adjusted: read("adjusted"),
     erased: read("erased"),
+    expired: read("expired"),
   });
   const rejections = await readAtOnce({
     shortages: readTwoSpans("shortage"),

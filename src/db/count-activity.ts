@@ -26,7 +26,8 @@ export type ActivityKind =
   /** Increases minus decreases, so it may be negative. */
   | "adjusted"
   | "erased"
-  | "expiring"
+  /** The changes of balances that had expired, on their own day, less those on the day of expiry. It may be negative. */
+  | "expired"
   | "failed_grant"
   | "shortage"
   | "usage_limit"

@@ -1,7 +1,7 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
-import { minorOfExact, UNITS } from "../books/amounts/amount.ts";
+import { countEntries } from "../books/ledger/count-entries.ts";
+import { entriesAmong } from "../books/ledger/insert-entries.ts";
 import { isConflict } from "../db/attempt.ts";
-import { countActivity } from "../db/count-activity.ts";
 import { cronIn, hasFailed, mayTry, tryPiece } from "../db/cron-work.ts";
 import { boundLimit, computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { environments, erasureIds, erasures } from "../db/schema.ts";
@@ -13,7 +13,6 @@ import { assert } from "../errors.ts";
 import { MINUTE_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
-import { readCounts } from "./counts.ts";
 import { closeBooks, hashReferences, selectErasedHolds, selectOpenAccounts, selectReferences } from "./erase-books.ts";
 import { selectMoreIds, startErasingIds } from "./ids-to-erase.ts";
 import { erasurePageStatements } from "./page.ts";
@@ -158,13 +157,13 @@ async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
   }
   if (idLeft === undefined) {
     await complete(ctx, page, stored?.settingsSnapshot ?? null);
-    countErased(ctx, erasure);
     return true;
   }
   const hashes = named.every((rows) => rows.length === 0)
     ? []
     : await hashNames(ctx, await findErasureSecret(ctx, erasure), named);
-  await batch(ctx.db, [...closeBooks(ctx, books, holds), ...hashes, ...erasurePageStatements(page)]);
+  const statements = [...closeBooks(ctx, books, holds), ...hashes, ...erasurePageStatements(page)];
+  countEntries(ctx.environment, ctx.now(), entriesAmong(statements, await batch(ctx.db, statements)));
   return false;
 }
 
@@ -198,15 +197,6 @@ async function complete(ctx: TenantCtx, key: ErasureKey, settingsSnapshot: strin
     ...messageWrites(ctx, messages, ctx.now()),
   ]);
   noteMessages(ctx, messages);
-}
-
-/** Counts the erased credits, for the overview. */
-function countErased({ environment, now }: TenantCtx, { counts, keepConsent }: ErasureRow): void {
-  const { revoked } = readCounts(counts, keepConsent);
-  for (const unit of UNITS) {
-    const minor = Number(minorOfExact(unit, revoked[unit] ?? 0));
-    if (minor > 0) countActivity(environment, "erased", now(), unit, minor);
-  }
 }
 
 /** Collects further ids of a person whose ids did not fit into the first batch. */

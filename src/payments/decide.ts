@@ -2,11 +2,10 @@ import type { Unit } from "../books/amounts/amount.ts";
 import { issueBalances } from "../books/credits/grant.ts";
 import { writingValues } from "../books/ledger/account.ts";
 import { type Decision, replay, writeAll } from "../books/ledger/decision.ts";
-import { insertPaymentBalanceChanges, movedIn, type PaymentBalanceChange } from "../books/ledger/insert-clawbacks.ts";
+import { insertPaymentBalanceChanges, type PaymentBalanceChange } from "../books/ledger/insert-clawbacks.ts";
 import { creditsGranted, type LedgerMessage } from "../books/ledger/messages.ts";
 import type { NewBalances } from "../books/ledger/new-balances.ts";
 import type { AccountAtRead } from "../books/ledger/read-account.ts";
-import { countActivity } from "../db/count-activity.ts";
 import type { Statement } from "../db/sql.ts";
 import { assert } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
@@ -95,9 +94,9 @@ export function decidePaymentGrant(
       ...(issuing === null ? [] : [insertGrants({ ...writing, paymentId, grants: JSON.stringify(balanceIds) })]),
       ...insertPaymentBalanceChanges(writing, changes, move.change.note),
     ],
-    (found) => {
+    () => {
       issuing?.count();
-      return countTaken(ctx, account, moved, found);
+      return true;
     },
     {
       audit: { action: "payment.settled", target: shownKey(state.names), details: { packIds }, balanceIds },
@@ -134,12 +133,7 @@ function planGrants(
 }
 
 /** Decides to take and give back credits of one account, so that the payment's balances match the amounts due. */
-export function decideChanges(
-  ctx: TenantCtx,
-  { change }: Move,
-  { state, account }: AccountInput,
-  storing: Storing,
-): Decision<true> {
+export function decideChanges({ change }: Move, { state, account }: AccountInput, storing: Storing): Decision<true> {
   const changes = planChanges(state, grantsToAccount(state, account.accountId));
   if (changes.length === 0) return replay(true);
   const moved = balancesOf(changes, state.grants);
@@ -149,7 +143,7 @@ export function decideChanges(
       ...storing({ ...statusOfKnown(state), outcome }, null),
       ...insertPaymentBalanceChanges(writingValues(account), changes, change.note),
     ],
-    (rows) => countTaken(ctx, account, moved, rows),
+    () => true,
     {
       audit: { action: "payment.settled", target: shownKey(state.names) },
       messages: () => movedMessages(account.userId, state, { changes, moved }),
@@ -171,22 +165,6 @@ function balancesOf(changes: readonly PaymentBalanceChange[], granted: readonly 
     assert(unit !== undefined, "a balance change is of a grant of the payment");
     return { balanceId, unit };
   });
-}
-
-/** Counts taken and returned amounts, for the overview. */
-function countTaken(
-  { environment }: TenantCtx,
-  { nowMs }: AccountAtRead,
-  moved: readonly MovedBalance[],
-  rows: readonly unknown[][],
-): true {
-  for (const [index, deltaMinor] of movedIn(rows).entries()) {
-    const unit = moved[index]?.unit;
-    assert(unit !== undefined, "each entry is of one balance change");
-    if (deltaMinor < 0) countActivity(environment, "refunded", nowMs, unit, -deltaMinor);
-    if (deltaMinor > 0) countActivity(environment, "restored", nowMs, unit, deltaMinor);
-  }
-  return true;
 }
 
 /** Returns the messages about a batch's changes, which are its last entries: first what is taken, then what is given back. */

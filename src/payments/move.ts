@@ -280,7 +280,7 @@ class PaymentProcessor {
 
   async #adjust(accountId: number): Promise<void> {
     await this.#write({ accountId }, [], (read, account) =>
-      decideChanges(this.#ctx, this.#move, { state: read.state, account }, this.#storing(read, null)),
+      decideChanges(this.#move, { state: read.state, account }, this.#storing(read, null)),
     );
   }
 }

@@ -1,6 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
 import { mayUseApp } from "../../auth/scopes.ts";
-import { countActivity } from "../../db/count-activity.ts";
 import {
   asInteger,
   computed,
@@ -120,7 +119,6 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
         },
         ([written]) => {
           assert(written !== undefined, "the insert returns the amount");
-          countActivity(ctx.environment, "adjusted", writing.nowMs, balance.unit, deltaMinor);
           return { output: presentAdjustment(balance, written.remainingMinor), replayed: false };
         },
       );

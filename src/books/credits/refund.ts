@@ -1,5 +1,4 @@
 import { nameKey } from "../../catalog/pack.ts";
-import { countActivity } from "../../db/count-activity.ts";
 import type { Minor } from "../../db/schema.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -151,15 +150,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
         },
       ],
     },
-    (rows) => {
-      const units = new Map(due.map(({ balance }) => [balance.id, balance.unit]));
-      for (const { balanceId, deltaMinor } of rows) {
-        const unit = units.get(balanceId);
-        if (unit !== undefined && deltaMinor !== 0)
-          countActivity(ctx.environment, "refunded", account.nowMs, unit, -deltaMinor);
-      }
-      return { output: presentRefund(input, due, rows), replayed: false };
-    },
+    (rows) => ({ output: presentRefund(input, due, rows), replayed: false }),
   );
 }
 

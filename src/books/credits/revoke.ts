@@ -1,6 +1,5 @@
 import { and, eq, not, sql } from "drizzle-orm";
-import { countActivity } from "../../db/count-activity.ts";
-import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { computed, drizzle, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, paymentGrants } from "../../db/schema.ts";
 import { guards } from "../../db/views.ts";
 import { assert } from "../../errors.ts";
@@ -41,10 +40,7 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
           preventRestoring({ balanceId }),
           insertReversal({ ...writingValues(writing), balanceId, note: reason ?? null }),
         ],
-        () => {
-          countActivity(ctx.environment, "revoked", writing.nowMs, balance.unit, balance.remainingMinor);
-          return answer;
-        },
+        () => answer,
         {
           audit: { action: "credits.revoked", target: balanceId, balanceIds: [balanceId] },
           messages: () => [entryWritten("credits.revoked", writing.userId)],
@@ -67,7 +63,7 @@ function isRevoked() {
 
 const selectRevocation = query((value: ValueOf<RevokedBalanceKey & { environmentId: number }>) =>
   drizzle
-    .select({ ...fields(creditBalances, "unit", "remainingMinor"), ...computed({ isRevoked: isRevoked() }) })
+    .select(computed({ isRevoked: isRevoked() }))
     .from(creditBalances)
     .innerJoin(accounts, isAccountOfBalance(value))
     .where(eq(creditBalances.id, value("balanceId"))),

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
-import { countOfPack, noteUse } from "../../db/count-activity.ts";
+import { noteUse } from "../../db/count-activity.ts";
 import type { ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger } from "../../db/schema.ts";
 import { guardSettingsSnapshot } from "../../db/settings-snapshot.ts";
@@ -12,13 +12,14 @@ import { noteMessages, wantedMessages } from "../../webhooks/outbox.ts";
 import { amountJson } from "../amounts/amount-sql.ts";
 import { accountOfWrite, createAccount, type WriteContext, writingValues } from "./account.ts";
 import { alertWrites, rearmAlerts } from "./alert-writes.ts";
+import { countEntries, countSpent } from "./count-entries.ts";
 import type { Change } from "./decision.ts";
 import {
   type CreditMovement,
+  entriesAmong,
   insertEntries,
   readCreditMovements,
   type WrittenEntry,
-  writesEntries,
 } from "./insert-entries.ts";
 import { clawbackMessages, ledgerMessageWrites } from "./insert-messages.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
@@ -108,7 +109,9 @@ export async function commit(
   const raisesBalance = entries.some(({ deltaMinor }) => deltaMinor > 0);
   const rows = raisesBalance ? await memoryOf(ctx).whileRaising(ctx.environment, userId, write) : await write();
   const rowsOfDecision = rows.slice(leading.length, leading.length + statements.length);
+  const written = entriesAmong(sent, rows);
   countDue(ctx, account);
+  countEntries(ctx.environment, nowMs, written);
   if (decision !== null) noteUse("user", ctx.environment, userId, nowMs);
   noteMessages(ctx, [
     ...messages,
@@ -118,10 +121,6 @@ export async function commit(
   ]);
   if (before === null || remembers === undefined) memoryOf(ctx).forget(ctx.environment, userId);
   else {
-    // `writesEntries` proves the type of the statement's rows.
-    const written = sent.flatMap((statement, index) =>
-      writesEntries(statement) ? (rows[index] as WrittenEntry[]) : [],
-    );
     const { newBalances, newReservation } = remembers;
     const settledIds = [...settled, ...own].map(({ hold }) => hold.id);
     const changes = {
@@ -171,8 +170,7 @@ function grantPeriods(
 /** Counts what a batch granted and charged, for the overview. */
 function countDue(ctx: TenantCtx, { periods, nowMs, settled }: AccountAtRead): void {
   for (const { grant } of periods.periods) countGranted(ctx, grant, nowMs);
-  for (const { balance, amountMinor } of settled.flatMap(({ charged }) => charged?.payment.legs ?? []))
-    countOfPack(ctx.environment, "spent", nowMs, balance, amountMinor);
+  for (const { charged } of settled) if (charged !== null) countSpent(ctx.environment, nowMs, charged.payment);
 }
 
 /**

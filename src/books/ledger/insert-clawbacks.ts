@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
-import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
+import { asInteger, drizzle, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger, ENTRY_KINDS, type Minor, paymentGrants } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
@@ -14,16 +14,21 @@ import {
   isBalanceOf,
   lastEntry,
   lastLedgerEntry,
+  returningEntries,
+  writtenEntryFields,
 } from "./insert-entries.ts";
 import { replacePaymentOwed } from "./owed.ts";
 
-/** Returns the statement that writes an `admin_adjust` entry for each balance that `from` joins. `position` numbers them from 0. */
+/**
+ * Returns the statement that writes an `admin_adjust` entry for each balance that `from` joins, and returns them. `position` numbers
+ * them from 0.
+ */
 const insertAdjustments = (
   value: ValueOf<WriteContext & { note: string | null }>,
   { position, delta, isRevoked, kind }: Readonly<Record<"position" | "delta" | "isRevoked" | "kind", SQL>>,
   from: SQL,
-): SQL =>
-  insertFrom(
+) => {
+  const insert = insertFrom(
     creditLedger,
     {
       accountId: creditBalances.accountId,
@@ -40,6 +45,8 @@ const insertAdjustments = (
     },
     sql`FROM ${lastEntry(value)}, ${from}`,
   );
+  return returning(writtenEntryFields(), (list) => sql`${insert} RETURNING ${list}`);
+};
 
 type Reversal = WriteContext & { balanceId: string; note: string | null };
 const insertReversalSql = query((value: ValueOf<Reversal>) =>
@@ -57,7 +64,7 @@ const insertReversalSql = query((value: ValueOf<Reversal>) =>
 
 /** Writes the entry of a revoke, which takes the remaining amount, even if that is 0. */
 export const insertReversal = (reversal: Reversal): Statement =>
-  changingCredits(insertReversalSql(reversal), { entries: 1, raises: false });
+  changingCredits(returningEntries(insertReversalSql(reversal)), { entries: 1, raises: false });
 
 /** Aborts the batch with `guard_balance` if one of these balances was revoked since the read. */
 export const guardNoneRevoked = query((value: ValueOf<{ balanceIds: string }>) => {
@@ -113,7 +120,7 @@ export function insertClawbacks(
       note,
       kind: ENTRY_KINDS[kind],
     });
-    return changingCredits(insert, { entries: slice.length, raises: false });
+    return changingCredits(returningEntries(insert), { entries: slice.length, raises: false });
   });
 }
 
@@ -126,12 +133,6 @@ export interface PaymentBalanceChange {
   readonly isWhole: boolean;
   /** Whether more is due than before. */
   readonly isMore: boolean;
-}
-
-/** The amount that an entry of `insertPaymentBalanceChanges` moved. */
-interface MovedRow {
-  readonly seq: number;
-  readonly deltaMinor: number;
 }
 
 type ClawbackValues = WriteContext & { changes: string; note: string };
@@ -166,7 +167,7 @@ const insertChanges = query((value: ValueOf<ClawbackValues>) => {
   const isRevokedByOther = sql`(${revokedAtMs} IS NOT NULL AND ${paymentGrants.isRevoked} = 0)`;
   const surplus = sql`(${paymentGrants.clawedBackMinor} - (change.value ->> 'dueMinor'))`;
   const isTaken = sql`CASE WHEN ${isWhole} THEN 1 WHEN ${isRevokedByOther} OR ${surplus} = 0 THEN change.value ->> 'isMore' ELSE ${surplus} < 0 END`;
-  const insert = insertAdjustments(
+  return insertAdjustments(
     value,
     {
       position: sql`change.key`,
@@ -178,7 +179,6 @@ const insertChanges = query((value: ValueOf<ClawbackValues>) => {
     sql`${balancesOfChanges(value)}
       CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = ${creditBalances.id} ORDER BY change.key`,
   );
-  return returning(fields(creditLedger, "seq", "deltaMinor"), (list) => sql`${insert} RETURNING ${list}`);
 });
 
 // A trigger has counted the amounts taken from revoked balances.
@@ -199,13 +199,6 @@ const markMoved = query((value: ValueOf<ClawbackValues>) => {
     .where(sql`${paymentGrants.balanceId} = change.value ->> 'balanceId'`);
 });
 
-/** Returns the moved amounts in minor units, in the order of the changes, from the rows of a batch. */
-export function movedIn(rows: readonly unknown[][]): number[] {
-  const isMoved = (row: unknown): row is MovedRow => typeof row === "object" && row !== null && "deltaMinor" in row;
-  const moved = rows.flat().filter(isMoved);
-  return moved.toSorted((a, b) => a.seq - b.seq).map(({ deltaMinor }) => deltaMinor);
-}
-
 /**
  * Takes the due amounts from a payment's balances, or gives them back, with one entry each, in order. Each entry depends on what its
  * balance has, holds and owes at that moment.
@@ -221,7 +214,7 @@ export function insertPaymentBalanceChanges(
   const raises = changes.some(({ isMore }) => !isMore);
   return [
     markRevoked(values),
-    changingCredits(insertChanges(values), { entries: changes.length, raises }),
+    changingCredits(returningEntries(insertChanges(values)), { entries: changes.length, raises }),
     markMoved(values),
     ...replacePaymentOwed(writing, values.changes),
   ];

@@ -3,6 +3,7 @@ import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import {
   asInteger,
   type ColumnsOf,
+  computed,
   drizzle,
   fields,
   insertFrom,
@@ -16,6 +17,7 @@ import { creditBalances, creditLedger, ENTRY_KINDS, reservations, usageEvents } 
 import type { Statement } from "../../db/sql.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { authorOfWrite } from "./author.ts";
+import { type CountedEntry, countedEntry } from "./count-entries.ts";
 
 // The statements here append entries, and triggers apply the entries to the balances. A trigger also writes the entries of new
 // balances (new-balances.ts). No other statement writes `remaining_minor`.
@@ -28,6 +30,8 @@ export interface WrittenEntry {
   readonly accountId: number;
   readonly seq: number;
   readonly atMs: number;
+  /** Null for usage and holds, and absent for grants. */
+  readonly counted?: CountedEntry | null;
 }
 
 /** A statement that writes entries, and returns them. */
@@ -40,9 +44,16 @@ export const returningEntries = (statement: Statement<WrittenEntry>): EntriesSta
   writesEntries: true,
 });
 
-export function writesEntries(statement: Statement): statement is EntriesStatement {
+function writesEntries(statement: Statement): statement is EntriesStatement {
   return "writesEntries" in statement;
 }
+
+/** Returns the entries that statements wrote, from the rows of their batch. */
+export const entriesAmong = (statements: readonly Statement[], rows: readonly unknown[][]): WrittenEntry[] =>
+  statements.flatMap((statement, index) =>
+    // `writesEntries` proves the type of the statement's rows.
+    writesEntries(statement) ? (rows[index] as WrittenEntry[]) : [],
+  );
 
 /** How a statement's entries change a user's credits, for alerts. Holds and their returns do not change them (H5). */
 export interface CreditMovement {
@@ -68,7 +79,11 @@ export function readCreditMovements(
   return statements.flatMap(({ change }) => change ?? []);
 }
 
-const writtenEntryFields = fields(creditLedger, { accountId: "accountId", seq: "seq", atMs: "occurredAtMs" });
+/** The fields of an entry for RETURNING. */
+export const writtenEntryFields = () => ({
+  ...fields(creditLedger, { accountId: "accountId", seq: "seq", atMs: "occurredAtMs" }),
+  ...computed({ counted: countedEntry() }),
+});
 
 /** Returns SQL for the account's last ledger seq. The writing statement itself reads it, so it is always current. */
 export const lastSeqOf = (account: SQL) =>
@@ -178,7 +193,7 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
     sql`FROM ${lastEntry(value)}, json_each(${value("entries")}) AS entry CROSS JOIN ${creditBalances}
       WHERE ${isBalanceOf(value, sql`entry.value ->> 'balanceId'`)} ORDER BY entry.key`,
   );
-  return returning(writtenEntryFields, (list) => sql`${insert} RETURNING ${list}`);
+  return returning(writtenEntryFields(), (list) => sql`${insert} RETURNING ${list}`);
 });
 
 /** The most entries of one statement. A D1 value has at most 2 MB, and each entry names its balance and event. */

@@ -227,11 +227,10 @@ export function countBalances({ environment, settings }: Reader, amount: number)
 
 /** Counts granted amounts, for the overview. */
 export function countGranted(ctx: TenantCtx, granted: NewBalances, nowMs: number): void {
-  const { packId, balances, expiresAtMs, source, cause } = granted;
+  const { packId, balances, source, cause } = granted;
   const paid = cause === "payment" ? "sold" : source === "purchase" ? "purchase" : null;
   for (const { unit, amountMinor } of balances) {
     countOfPack(ctx.environment, "granted", nowMs, { unit, packId }, amountMinor);
     if (paid !== null) countActivity(ctx.environment, paid, nowMs, unit, amountMinor);
-    if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountMinor);
   }
 }

@@ -1,5 +1,4 @@
 import { sql } from "drizzle-orm";
-import { countOfPack } from "../../db/count-activity.ts";
 import { withoutKeys } from "../../db/key-form.ts";
 import {
   asInteger,
@@ -22,6 +21,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { presentQuantities, type UnitAmounts } from "../amounts/amount.ts";
 import { type MeterAmounts, metersJson, presentMeters } from "../amounts/meters.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
+import { countSpent } from "../ledger/count-entries.ts";
 import { countedJson, type NewCount } from "../ledger/counters.ts";
 import type { Debit } from "../ledger/debits.ts";
 import {
@@ -201,9 +201,7 @@ export function writeEvent(
   };
   return writeReturning(parts, ([row]) => {
     assert(row !== undefined, "the insert returns the event's row");
-    for (const { balance, amountMinor } of event.payment.legs) {
-      countOfPack(ctx.environment, "spent", writing.nowMs, balance, amountMinor);
-    }
+    countSpent(ctx.environment, writing.nowMs, event.payment);
     return { output: presentEvent(event.eventId, row), replayed: false };
   });
 }

@@ -1,5 +1,8 @@
-import { and, eq, gt, isNotNull, isNull, lt, not, or, sql } from "drizzle-orm";
+import { and, eq, gt, isNotNull, isNull, lt, not, or, type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { partsOf } from "../../books/amounts/amount-sql.ts";
+import { isOpen } from "../../books/ledger/hold.ts";
+import { eachLeg, isBalanceOfLeg, storedLeg } from "../../books/ledger/stored-legs.ts";
 import {
   asInteger,
   assignments,
@@ -15,7 +18,15 @@ import {
   type ValueOf,
 } from "../../db/query.ts";
 import { deleteOldRejections } from "../../db/rejections.ts";
-import { accounts, businessFigures, businessWalks, creditBalances, environments, rejections } from "../../db/schema.ts";
+import {
+  accounts,
+  businessFigures,
+  businessWalks,
+  creditBalances,
+  environments,
+  rejections,
+  reservations,
+} from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { DAY_MS, HOUR_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
@@ -82,23 +93,44 @@ export const ACTIVE_DAYS = [7, 30, 90] as const;
 /** Selects the figures of a page: the environment, the kind, its label, the unit, and the sum in two parts. */
 function figuresOf(value: ValueOf<BusinessPage>) {
   const { id, environmentId, isErased, lastActiveDay } = accounts;
-  const { packId, unit, remainingMinor, expiresAtMs } = creditBalances;
+  const { packId, unit, expiresAtMs } = creditBalances;
   const isInPage = sql`${id} > ${value("afterId")} AND ${id} <= ${value("endId")}`;
-  const { whole, rest } = partsOf(remainingMinor);
-  const parts = sql`sum(${whole}), sum(${rest})`;
-  const balances = sql`FROM ${accounts} CROSS JOIN ${creditBalances} INDEXED BY credit_balances_remaining
-    ON ${creditBalances.accountId} = ${id} AND ${creditBalances.hasRemaining} = 1 WHERE ${isInPage}`;
+  const remaining = {
+    minor: creditBalances.remainingMinor,
+    from: sql`FROM ${accounts} CROSS JOIN ${creditBalances} INDEXED BY credit_balances_remaining
+      ON ${creditBalances.accountId} = ${id} AND ${creditBalances.hasRemaining} = 1 WHERE ${isInPage}`,
+  };
+  const held = {
+    minor: storedLeg.minor,
+    from: sql`FROM ${accounts} CROSS JOIN ${reservations} INDEXED BY reservations_open
+      ON ${reservations.accountId} = ${id} AND ${isOpen()} CROSS JOIN ${eachLeg(reservations.legs)}
+      CROSS JOIN ${creditBalances} ON ${isBalanceOfLeg(reservations.accountId)} WHERE ${isInPage}`,
+  };
+  const { whole, rest } = partsOf(sql`portion.minor`);
+  /** The sums of some amounts of balances. D1 takes at most five terms in a UNION, so each kind has one of its own. */
+  const sumsOf = (
+    kind: SQL,
+    label: SQL | SQLiteColumn,
+    where: SQL,
+    amounts: readonly (typeof remaining | typeof held)[],
+  ) => {
+    const rows = amounts.map(
+      ({ minor, from }) =>
+        sql`SELECT ${environmentId} AS tenant, ${label} AS caption, ${unit} AS measure, ${minor} AS minor ${from} AND ${where}`,
+    );
+    return sql`SELECT portion.tenant, ${kind}, portion.caption, portion.measure, sum(${whole}), sum(${rest})
+      FROM (${sql.join(rows, sql` UNION ALL `)}) AS portion GROUP BY 1, 3, 4`;
+  };
   // The time of the account's environment.
   const time = sql`(${walkNow(value)} + coalesce((SELECT ahead.ms FROM ahead WHERE ahead.environment = ${environmentId}), 0))`;
+  const day = sql`CAST(${expiresAtMs} / ${DAY_MS} AS TEXT)`;
+  const isLive = sql`${expiresAtMs} > ${time}`;
+  const hasExpired = sql`${expiresAtMs} <= ${time} AND ${expiresAtMs} > ${time} - ${EXPIRED_DAYS * DAY_MS}`;
+  const isExpiring = sql`${isLive} AND ${expiresAtMs} <= ${time} + ${AHEAD_DAYS * DAY_MS}`;
   return sql`
-    SELECT ${environmentId}, 'outstanding', ${packId}, ${unit}, ${parts}
-    ${balances} AND ${expiresAtMs} > ${time} GROUP BY 1, 3, 4
-    UNION ALL
-    SELECT ${environmentId}, 'expired', CAST(${expiresAtMs} / ${DAY_MS} AS TEXT), ${unit}, ${parts}
-    ${balances} AND ${expiresAtMs} <= ${time} AND ${expiresAtMs} > ${time} - ${EXPIRED_DAYS * DAY_MS} GROUP BY 1, 3, 4
-    UNION ALL
-    SELECT ${environmentId}, 'expiring', CAST(${expiresAtMs} / ${DAY_MS} AS TEXT), ${unit}, ${parts}
-    ${balances} AND ${expiresAtMs} > ${time} AND ${expiresAtMs} <= ${time} + ${AHEAD_DAYS * DAY_MS} GROUP BY 1, 3, 4
+    ${sumsOf(sql`'outstanding'`, packId, isLive, [remaining, held])}
+    UNION ALL ${sumsOf(sql`'expired'`, day, hasExpired, [remaining, held])}
+    UNION ALL ${sumsOf(sql`'expiring'`, day, isExpiring, [remaining])}
     UNION ALL
     SELECT ${environmentId}, 'users', '', '', count(*), 0 FROM ${accounts} WHERE ${isInPage} AND ${isErased} = 0 GROUP BY 1
     UNION ALL
@@ -152,8 +184,9 @@ const deleteOldFigures = query(() => drizzle.delete(businessFigures).where(isOld
 const deleteOldWalks = query(() => drizzle.delete(businessWalks).where(isOld(businessWalks)));
 
 /**
- * Computes the business figures of the overview, hourly, in pages: outstanding amounts by unit and pack, expired amounts by day,
- * and the number of active users. A run that does not finish a database's users leaves the rest to the next run.
+ * Computes the business figures of the overview, hourly, in pages: outstanding amounts by unit and pack, expired amounts by day, both
+ * with what open reservations hold of them, and the number of active users. A run that does not finish a database's users leaves the
+ * rest to the next run.
  */
 export async function walkBusiness({ db, now, allowance }: CronCtx): Promise<readonly unknown[]> {
   await all(db, beginWalk({ nowMs: now() }));

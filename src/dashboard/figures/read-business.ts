@@ -135,4 +135,3 @@ function byDay(rows: readonly FigureRow[], firstMs: number, count: number) {
     return days.some(({ value }) => value > 0) ? [{ unit, days }] : [];
   });
 }
-export type Business = NonNullable<Awaited<ReturnType<typeof readBusiness>>>;

@@ -1,8 +1,9 @@
-import { and, between, eq, sql } from "drizzle-orm";
-import { alias } from "drizzle-orm/sqlite-core";
+import { and, between, eq, type SQL, sql } from "drizzle-orm";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { amountOfMinor, exactAmount, fromMinor, UNITS, type Unit } from "../../books/amounts/amount.ts";
 import { minorOfSum, partsOf, sumOfMinor } from "../../books/amounts/amount-sql.ts";
-import { readStoredLegs } from "../../books/ledger/stored-legs.ts";
+import { isOpen } from "../../books/ledger/hold.ts";
+import { eachLeg, isBalanceOfLeg, storedLeg } from "../../books/ledger/stored-legs.ts";
 import type { ActivityKind } from "../../db/count-activity.ts";
 import { computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, creditPacks, dailyActivity, type Minor, reservations } from "../../db/schema.ts";
@@ -118,6 +119,7 @@ export async function readPackFigures(ctx: TenantCtx, firstMs: number, count: nu
 /** The most users that a page adds up. The cron adds up larger environments hourly. */
 const USERS_MAX = 300;
 const OUTSTANDING_BALANCES_MAX = 600;
+/** Holds of single balances. */
 const OUTSTANDING_HOLDS_MAX = 100;
 
 type OutstandingEnvironment = { environmentId: number };
@@ -139,67 +141,70 @@ const countUsers = query((value: ValueOf<OutstandingEnvironment>) =>
   ),
 );
 
-/** Selects the sums of balances that can be spent, and of those that expired from `firstMs` on. */
-const selectBalances = query((value: ValueOf<OutstandingEnvironment & { firstMs: number; nowMs: number }>) => {
-  const { accountId, unit, expiresAtMs, hasRemaining } = creditBalances;
-  const isExpired = sql`${expiresAtMs} <= ${value("nowMs")}`;
-  return read(
-    {
-      ...computed({
-        unit: sql<Unit>`${unit}`,
-        isExpired: sql<number>`${isExpired}`,
-        balances: sql<number>`count(*)`,
-      }),
-      ...sumOfMinor(creditBalances.remainingMinor),
-    },
-    (list) => sql`SELECT ${list} FROM (
-      SELECT ${creditBalances}.* FROM ${ofUsers(value)} AS ${user} CROSS JOIN ${creditBalances}
-      INDEXED BY credit_balances_remaining ON ${accountId} = ${user.id} AND ${hasRemaining} = 1
-      AND ${expiresAtMs} >= ${value("firstMs")} LIMIT ${OUTSTANDING_BALANCES_MAX + 1}
-    ) AS ${creditBalances} GROUP BY ${unit}, ${isExpired}`,
-  );
+type OutstandingSpan = OutstandingEnvironment & { firstMs: number; nowMs: number };
+
+/** Selects the sums of an amount of some balances by unit: of those that can be spent, and of those that have expired. */
+const selectOutstandingSums = (minor: SQL | SQLiteColumn, from: (value: ValueOf<OutstandingSpan>) => SQL) =>
+  query((value: ValueOf<OutstandingSpan>) => {
+    const { unit, expiresAtMs } = creditBalances;
+    const isExpired = sql<number>`${expiresAtMs} <= ${value("nowMs")}`;
+    return read(
+      {
+        ...computed({ unit: sql<Unit>`${unit}`, isExpired, rows: sql<number>`count(*)` }),
+        ...sumOfMinor(minor),
+      },
+      (list) => sql`SELECT ${list} FROM (${from(value)}) AS ${creditBalances} GROUP BY ${unit}, ${isExpired}`,
+    );
+  });
+
+/** Of balances that expire from `firstMs` on. */
+const selectOutstandingRemaining = selectOutstandingSums(creditBalances.remainingMinor, (value) => {
+  const { accountId, expiresAtMs, hasRemaining } = creditBalances;
+  return sql`SELECT ${creditBalances}.* FROM ${ofUsers(value)} AS ${user} CROSS JOIN ${creditBalances}
+    INDEXED BY credit_balances_remaining ON ${accountId} = ${user.id} AND ${hasRemaining} = 1
+    AND ${expiresAtMs} >= ${value("firstMs")} LIMIT ${OUTSTANDING_BALANCES_MAX + 1}`;
 });
 
-const selectHolds = query((value: ValueOf<OutstandingEnvironment>) => {
-  const { accountId, state, legs } = reservations;
-  return read(
-    fields(reservations, "legs"),
-    (list) => sql`SELECT ${list} FROM ${ofUsers(value)} AS ${user} CROSS JOIN ${reservations}
-      INDEXED BY reservations_open ON ${accountId} = ${user.id} AND ${state} = 'open'
-      WHERE ${legs} <> '[]' LIMIT ${OUTSTANDING_HOLDS_MAX + 1}`,
-  );
+/** The same of what open reservations hold. */
+const selectOutstandingHeld = selectOutstandingSums(sql`held`, (value) => {
+  const { accountId, legs } = reservations;
+  return sql`SELECT ${creditBalances}.*, ${storedLeg.minor} AS held FROM ${ofUsers(value)} AS ${user} CROSS JOIN ${reservations}
+    INDEXED BY reservations_open ON ${accountId} = ${user.id} AND ${isOpen()} CROSS JOIN ${eachLeg(legs)}
+    CROSS JOIN ${creditBalances} ON ${isBalanceOfLeg(accountId)} AND ${creditBalances.expiresAtMs} >= ${value("firstMs")}
+    LIMIT ${OUTSTANDING_HOLDS_MAX + 1}`;
 });
 
 /**
- * Returns the credits that users can spend now, the amounts that open reservations hold, the amounts that expired since the
- * start of the day of `sinceMs`, and the number of users, computed at once. Null if there are more users, balances or holds than a
- * page may read; the hourly figures cover those.
+ * Returns the outstanding credits and the part that open reservations hold, the amounts that expired since the start of the day of
+ * `sinceMs`, and the number of users, computed at once. Null if there are more users, balances or holds than a page may read; the
+ * hourly figures cover those.
  */
 export async function readOutstanding(ctx: TenantCtx, sinceMs: number) {
   const environmentId = ctx.environment.id;
-  const [[counted], balances, holds] = await batch(ctx.db, [
+  const span = { environmentId, firstMs: sinceMs - (sinceMs % DAY_MS), nowMs: ctx.now() };
+  const [[counted], remaining, held] = await batch(ctx.db, [
     countUsers({ environmentId }),
-    selectBalances({ environmentId, firstMs: sinceMs - (sinceMs % DAY_MS), nowMs: ctx.now() }),
-    selectHolds({ environmentId }),
+    selectOutstandingRemaining(span),
+    selectOutstandingHeld(span),
   ]);
   const users = counted?.users ?? 0;
-  const balanceCount = balances.reduce((sum, row) => sum + row.balances, 0);
+  const rowsOf = (rows: typeof held) => rows.reduce((sum, row) => sum + row.rows, 0);
   if (
     (counted?.all ?? 0) > USERS_MAX ||
-    balanceCount > OUTSTANDING_BALANCES_MAX ||
-    holds.length > OUTSTANDING_HOLDS_MAX
+    rowsOf(remaining) > OUTSTANDING_BALANCES_MAX ||
+    rowsOf(held) > OUTSTANDING_HOLDS_MAX
   )
     return null;
-  const legs = holds.flatMap((row) => readStoredLegs(row.legs));
-  const sumIn = (unit: Unit, isExpired: 0 | 1): bigint => {
-    const row = balances.find((each) => each.unit === unit && each.isExpired === isExpired);
+  const sumIn = (rows: typeof held, unit: Unit, isExpired: 0 | 1): bigint => {
+    const row = rows.find((each) => each.unit === unit && each.isExpired === isExpired);
     return row === undefined ? 0n : minorOfSum(row);
   };
   const amounts = UNITS.flatMap((unit) => {
-    const spendable = sumIn(unit, 0);
-    const held = legs.reduce((sum, leg) => (leg.unit === unit ? sum + BigInt(leg.minor) : sum), 0n);
-    if (spendable + held === 0n) return [];
-    return [{ unit, amount: exactAmount(unit, spendable + held), held: amountOfMinor(unit, held) }];
+    const heldMinor = sumIn(held, unit, 0);
+    const minor = sumIn(remaining, unit, 0) + heldMinor;
+    if (minor === 0n) return [];
+    return [{ unit, amount: exactAmount(unit, minor), held: amountOfMinor(unit, heldMinor) }];
   });
-  return { users, amounts, expiredIn: (unit: Unit) => amountOfMinor(unit, sumIn(unit, 1)) };
+  const expiredIn = (unit: Unit) => sumIn(remaining, unit, 1) + sumIn(held, unit, 1);
+  return { users, amounts, expiredIn };
 }
