@@ -27,6 +27,7 @@ function percentText(before: MeterPrice | null, after: MeterPrice | null): strin
   );
   if (from === undefined || to === undefined || from.units !== to.units || from.amount === 0) return "";
   const change = to.amount - from.amount;
+  if (change === 0) return "";
   const percent = Math.round((1_000 * Math.abs(change)) / from.amount) / 10;
   return ` (${change > 0 ? "+" : "−"}${percent === 0 ? "under 0.1" : percent} %)`;
 }

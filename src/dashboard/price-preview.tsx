@@ -1,15 +1,21 @@
+import { doubleOf } from "../books/amounts/amount.ts";
 import { type ChargedBefore, type ListPreview, PREVIEW_DAYS, PREVIEW_EVENTS_MAX } from "../books/usage/preview-list.ts";
+import { numberText } from "../lib/json.ts";
 import { Card } from "./components.tsx";
 import { amountText } from "./format.tsx";
 import { numberHead, Table } from "./table.tsx";
 import { BareAmount, UnitAmount, UnitLabel } from "./unit-amount.tsx";
 
+/** Returns whether amounts are equal. Those with more digits than a double are objects. */
+const isUnchanged = ({ before, after }: ChargedBefore): boolean => numberText(before) === numberText(after);
+
 /** Returns `12 % more`. */
-function changeText({ permille, before, after }: ChargedBefore): string {
+function changeText(change: ChargedBefore): string {
+  const { permille, before, after } = change;
   if (permille === null) return "not charged before";
-  if (before === after) return "the same";
+  if (isUnchanged(change)) return "the same";
   const percent = permille === 0 ? "under 0.1" : amountText(Math.abs(permille) / 10);
-  return `${percent} % ${after > before ? "more" : "less"}`;
+  return `${percent} % ${doubleOf(after) > doubleOf(before) ? "more" : "less"}`;
 }
 
 const Unpriced = ({ of }: { of: ListPreview["unpriced"] }) =>
@@ -38,7 +44,7 @@ export const Preview = ({ preview: { events, isTruncated, units, models, unprice
       <p>
         This list would have charged <strong>{changeText(change)}</strong>:{" "}
         <UnitAmount of={change.after} unit={change.unit} />
-        {change.after !== change.before && (
+        {!isUnchanged(change) && (
           <>
             {" "}
             instead of <BareAmount of={change.before} unit={change.unit} />

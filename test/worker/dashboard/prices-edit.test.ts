@@ -167,7 +167,10 @@ it("the comparison of versions shows what changed, rule by rule, and by default 
   expect((await w.read("prices/compare?from=2&to=2")).text).toContain("No rule differs.");
   await w.setPrices([{ ...RULES[0], per: { input: { amount: 100.01, units: 1_000_000 } } }]);
   expect((await w.read("prices/compare")).text).toContain("100 for 1000000 → 100.01 for 1000000 (+under 0.1 %)");
-  expect((await w.read("prices/compare?from=4&to=2")).status).toBe(404);
+  await w.setPrices([{ ...RULES[0], per: { input: { amount: 2, units: 1 } } }]);
+  await w.setPrices([{ ...RULES[0], per: { input: 2 } }]);
+  expect((await w.read("prices/compare")).text).toContain("input: 2 for 1 → 2<");
+  expect((await w.read("prices/compare?from=9&to=2")).status).toBe(404);
   expect((await w.read("prices/compare?to=1")).text).toMatch(/<option value="0" selected[^>]*>no list</);
 });
 
@@ -196,6 +199,22 @@ it("a review tells what the list would have charged the last week's events, and 
   expect(text).toContain("chat , model other, output: 1");
   expect(tableRows(html, "By model")).toEqual(["m cents 2 3 3.36 12 % more"]);
   expect(text).toContain("2 events with meters");
+});
+
+it("a review compares amounts with more digits than a double", async () => {
+  const w = await pricesPages();
+  await w.setPrices([{ unit: "cents", per: { input: 1.000001 } }]);
+  const usage = { event: "chat", meters: { input: 8_000_000_000.001 }, onShortage: "partial" };
+  for (const id of ["e1", "e2", "e3"]) await w.spend(id, usage);
+  await sumDaysOf(makeAdminCtx(w.clock), w.app.environments.live);
+  const review = async (per: string) =>
+    tableRows(
+      (await w.post("prices/review", { ifVersion: "1", "rules.0.unit": "cents", "rules.0.per": per })).html,
+      "By model",
+    );
+  const before = "none cents 3 24,000,024,000.003003";
+  expect(await review("input 1.000001")).toEqual([`${before} 24,000,024,000.003003 the same`]);
+  expect(await review("input 1.010001")).toEqual([`${before} 24,240,024,000.003033 1 % more`]);
 });
 
 it("a review lists the models with the most events first, then by name, whatever the order of the events", async () => {
