@@ -149,7 +149,8 @@ const OVERVIEW_PACKS_MAX = 50;
 
 /** Shows what was granted and spent of each pack, and what is outstanding. */
 const Packs = ({ overview }: OverviewProps) => {
-  const { business, packs, days } = overview;
+  const { business, days } = overview;
+  const { figures: packs, isPartial } = overview.packs;
   const outstanding = business?.byPack ?? [];
   const ids = [...new Set([...packs, ...outstanding].map(({ packId }) => packId))];
   if (ids.length === 0) return null;
@@ -190,6 +191,9 @@ const Packs = ({ overview }: OverviewProps) => {
       />
       {(ids.length > OVERVIEW_PACKS_MAX || business?.isPartial === true) && (
         <p class="soft">Not all packs are shown.</p>
+      )}
+      {isPartial && (
+        <p class="soft">More was granted and spent than is added up here. Choose fewer days, or see a statement.</p>
       )}
     </section>
   );

@@ -94,26 +94,28 @@ const selectPackFigures = query((value: ValueOf<Days & { appId: string }>) => {
       unit: sql<string>`figure.measure`,
       whole: sql<number>`figure.wholes`,
       rest: sql<number>`figure.rests`,
+      rows: sql<number>`figure.added`,
       packName: scalar(name),
     }),
     (list) => sql`
       SELECT ${list} FROM (
         SELECT ${kind} AS sort, substr(${unit}, instr(${unit}, ' ') + 1) AS pack,
           substr(${unit}, 1, instr(${unit}, ' ') - 1) AS measure,
-          sum(${parts.whole}) AS wholes, sum(${parts.rest}) AS rests
+          sum(${parts.whole}) AS wholes, sum(${parts.rest}) AS rests, count(*) AS added
         FROM (${counted}) AS ${dailyActivity} GROUP BY 1, 2, 3
       ) AS figure ORDER BY "packName"`,
   );
 });
 
-/** Returns the amounts granted and spent of each pack, counted as in `readActivity`. */
-export async function readPackFigures(ctx: TenantCtx, firstMs: number, count: number): Promise<readonly PackFigure[]> {
+/** Returns the amounts granted and spent of each pack, counted as in `readActivity`. `isPartial` if there is more to add up. */
+export async function readPackFigures(ctx: TenantCtx, firstMs: number, count: number) {
   const firstDay = Math.floor(firstMs / DAY_MS);
   const { id: environmentId, appId } = ctx.environment;
   const rows = await all(ctx.db, selectPackFigures({ appId, environmentId, firstDay, lastDay: firstDay + count - 1 }));
-  return rows.flatMap(({ unit, whole, rest, ...row }) =>
-    isUnit(unit) ? [{ ...row, unit, amount: exactAmount(unit, minorOfSum({ whole, rest })) }] : [],
+  const figures = rows.flatMap(({ kind, packId, packName, unit, whole, rest }): PackFigure[] =>
+    isUnit(unit) ? [{ kind, packId, packName, unit, amount: exactAmount(unit, minorOfSum({ whole, rest })) }] : [],
   );
+  return { figures, isPartial: rows.reduce((sum, row) => sum + row.rows, 0) >= PACK_ROWS_MAX };
 }
 
 /** The most users that a page adds up. The cron adds up larger environments hourly. */

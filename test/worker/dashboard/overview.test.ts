@@ -138,6 +138,17 @@ it("the overview shows granted, spent and outstanding credits by pack, and links
   expect(later.slice(later.indexOf(`id="packs"`))).toContain(`href="${at}/packs/${words}">Words</a>`);
 });
 
+it("the overview says so if it does not add up all amounts granted and spent of very many packs", async () => {
+  const { app, clock, read } = await world();
+  const insert = `INSERT INTO daily_activity WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 20200)
+    SELECT CAST(?1 AS INTEGER), 'spent_of', CAST(?2 AS INTEGER) - i / 1000, 'tokens cpk_' || (i % 1000), 1500 FROM n`;
+  const today = Math.floor(clock.ms / DAY_MS);
+  await env.DB.prepare(insert).bind(app.environments.live.id, today).run();
+  const note = "More was granted and spent than is added up here";
+  expect(await read("overview?days=7")).not.toContain(note);
+  expect(await read("overview?days=30")).toContain(note);
+});
+
 it("the overview shows 0, not -0, where the sums of decimals differ by less than the smallest amount", async () => {
   const { app, post, read } = await world();
   const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
