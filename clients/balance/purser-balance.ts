@@ -7,7 +7,8 @@ import { type Limit, nextToBegin, placeOf, type Recurring } from "./limits.ts";
 import { Refusal, warnOf } from "./refusal.ts";
 import { styles } from "./styles.ts";
 
-type Token = string | Promise<string>;
+/** Sign-in services return null or undefined while nobody is signed in. */
+type Token = string | null | undefined | Promise<string | null | undefined>;
 type State = "loading" | "ok" | "low" | "empty" | "unknown";
 
 /** The element's texts. An attribute with the name of a text replaces it. */
@@ -129,11 +130,11 @@ export class PurserBalance extends Base {
   };
 
   attributeChangedCallback(_name: string, before: string | null, after: string | null): void {
-    if (!this.#isOnPage || before === after) return;
+    if (before === after) return;
     // Another user's credits must not stay visible while this user's are read, nor appear when their own read ends.
     this.#request?.abort();
     this.#show("loading", []);
-    this.#refresh();
+    if (this.#isOnPage) this.#refresh();
   }
 
   /** Reads the credits again. With a bookmark, the `x-d1-bookmark` of a write's response, it sees at least that write. */
@@ -165,8 +166,11 @@ export class PurserBalance extends Base {
   }
 
   async #read(signal: AbortSignal): Promise<Shown> {
-    if (!this.hasAttribute("data-state"))
+    if (this.#box.childElementCount === 0)
       this.#show("loading", [this.#paragraph("message", this.#word("text-loading"))]);
+    // A framework sets the attributes and `getToken` of another user one after the other. They are read when all are set.
+    await null;
+    signal.throwIfAborted();
     const [key, user] = [this.getAttribute("publishable-key"), this.getAttribute("user-id")];
     if (!key || !user) throw new TypeError("<purser-balance> needs the attributes publishable-key and user-id.");
     const headers = { authorization: `Bearer ${key}`, "x-user-token": await this.#token() };
@@ -189,29 +193,36 @@ export class PurserBalance extends Base {
       headers: this.#bookmark === "" ? headers : { ...headers, "x-d1-bookmark": this.#bookmark },
       signal,
     });
-    const { error, ...answer } = await response.json();
+    const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
+    const { error, ...answer } = isJson ? await response.json() : {};
     const seconds = Number(response.headers.get("retry-after"));
     if (seconds > 0 && !signal.aborted) this.#refreshIn(seconds * 1_000);
-    if (!response.ok)
-      throw new Refusal(error ?? { message: `Something that is not Purser answered ${response.status}.` });
-    return answer;
+    if (response.ok && isJson) return answer;
+    // A proxy, or an app's own server, responds in another form.
+    const message = `Something that is not Purser answered ${response.status}.`;
+    throw new Refusal(typeof error?.code === "string" ? error : { code: "unknown_answer", message });
   }
 
   async #token(): Promise<string> {
-    if (this.#getToken !== null) return this.#getToken();
-    let given: Token | undefined;
-    const provide = (token: Token) => {
-      given = token;
-    };
-    this.dispatchEvent(new CustomEvent("purser-token", { bubbles: true, composed: true, detail: { provide } }));
-    if (given === undefined) throw new TypeError("<purser-balance> has no getToken, and nobody answered purser-token.");
-    return given;
+    let given = this.#getToken?.();
+    if (this.#getToken === null) {
+      const provide = (token: Token) => {
+        given = token;
+      };
+      this.dispatchEvent(new CustomEvent("purser-token", { bubbles: true, composed: true, detail: { provide } }));
+      if (given === undefined)
+        throw new TypeError("<purser-balance> has no getToken, and nobody answered purser-token.");
+    }
+    const token = await given;
+    if (!token) throw new TypeError("<purser-balance> got no token. Is the user signed in?");
+    return token;
   }
 
   #refreshIn(ms: number): void {
     clearTimeout(this.#timer);
-    // A test clock may be far from the browser's time. Then no timer is set.
-    if (ms > 0 && ms < DAY_MS) this.#timer = setTimeout(this.#refresh, ms);
+    // Timers have at most 24 days. A day is enough, because the element then reads when to read next.
+    if (this.#isOnPage && ms > 0 && ms < Number.POSITIVE_INFINITY)
+      this.#timer = setTimeout(this.#refresh, Math.min(ms, DAY_MS));
   }
 
   #tell({ credits, limits, recurring, names }: Shown): void {
@@ -343,8 +354,16 @@ export class PurserBalance extends Base {
       .map(({ type, value }) => (type === "currency" ? apart(value) : value));
   }
 
+  /** Returns the language of the page; undefined, for the browser's own, if the page names none. */
   #language(): string | undefined {
-    return this.closest("[lang]")?.getAttribute("lang") || undefined;
+    // `closest` does not leave a shadow tree.
+    const tag = (this.closest("[lang]") ?? document.documentElement).getAttribute("lang") ?? "";
+    try {
+      // Many frameworks write `en_US`.
+      return Intl.getCanonicalLocales(tag.replaceAll("_", "-"))[0];
+    } catch {
+      return undefined;
+    }
   }
 
   /** Returns the name of an amount's unit: the attribute's, the operator's, or the element's own word. */

@@ -18,6 +18,7 @@ const ADVICE: Readonly<Record<string, string>> = {
     "Check that user-id is the user of the token, that the application has a setting for end-user tokens in the key's mode, and that the setting's origins include this page's origin.",
   invalid_user_token: "Compare the token that getToken returns with the application's setting for end-user tokens.",
   rate_limited: "The element reads again when the limit allows it.",
+  unknown_answer: "Check the attribute url, and any proxy in front of Purser.",
 };
 
 const said = new Set<string>();

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { SignJWT } from "jose";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { userToken } from "../../scripts/seed.mjs";
 import { DAY_MS } from "../../src/lib/time.ts";
 import { END_USER_SECRET, END_USER_SETTING } from "../support/end-user-setting.ts";
@@ -229,13 +229,77 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     const hide = (state: string) =>
       `Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });`;
     await run(
-      `balance.getToken = () => new Promise((resolve) => { globalThis.late = resolve; }); globalThis.first = balance.refresh();
-      ${hide("hidden")} balance.setAttribute("user-id", "ivan");
+      "balance.getToken = () => new Promise((resolve) => { globalThis.late = resolve; }); globalThis.first = balance.refresh(); 0",
+    );
+    await run(
+      `${hide("hidden")} balance.setAttribute("user-id", "ivan");
       globalThis.late(${JSON.stringify(await userToken(END_USER_SECRET, "hedy"))});`,
     );
     await run("globalThis.first");
     expect(await textIn("loading")).toBe("");
     await run(hide("visible"));
+  });
+
+  it("shows no credits of the user before, if its user changes while it is not on the page", async () => {
+    await grant("jack", "tokens", 100);
+    await openElement("jack");
+    await textIn("ok");
+    const moved = await run(
+      `balance.remove(); balance.setAttribute("user-id", "kate"); document.querySelector("main").append(balance);
+      balance.dataset.state + balance.shadowRoot.textContent`,
+    );
+    expect(moved).toBe("loading");
+    expect(await textIn("unknown")).toBe("Your credits cannot be shown now.");
+  });
+
+  it("reads once for another user, by that user's token, if a framework sets the attributes before getToken", async () => {
+    await grant("lena", "tokens", 100);
+    await grant("mona", "tokens", 7);
+    await openElement("lena");
+    await textIn("ok");
+    const token = JSON.stringify(await userToken(END_USER_SECRET, "mona"));
+    await run(
+      `globalThis.tokenCalls = 0; balance.setAttribute("user-id", "mona"); balance.setAttribute("event", "chat");
+      balance.getToken = () => { tokenCalls++; return ${token}; };`,
+    );
+    expect(await textIn("ok")).toBe("Tokens 7");
+    expect(await run("globalThis.tokenCalls")).toBe(1);
+  });
+
+  it("takes the page's language also inside another component, and as frameworks write it", async () => {
+    await grant("otto", "tokens", 1_234.5);
+    await openElement("otto", 'lang="de_DE"');
+    expect(await textIn("ok")).toBe("Tokens 1.234,5");
+    await run('balance.setAttribute("lang", "no language"); balance.refresh()');
+    expect(await textIn("ok")).toBe("Tokens 1,234.5");
+    await run(
+      `balance.removeAttribute("lang"); document.documentElement.lang = "de"; const host = document.createElement("div");
+      host.attachShadow({ mode: "open" }).append(balance); document.body.append(host);`,
+    );
+    await expect.poll(() => textIn("ok")).toBe("Tokens 1.234,5");
+  });
+
+  it("reads again at an expiry that is more than a day away, unless it has left the page", async () => {
+    const shared = page;
+    page = await browser.newPage();
+    onTestFinished(async () => {
+      await page.close();
+      page = shared;
+    });
+    await page.clock.install();
+    const read: string[] = [];
+    page.on("request", (request) => request.url().includes("/api/v1/credits") && read.push(request.url()));
+    await grant("rosa", "tokens", 100, new Date(Date.now() + 5 * DAY_MS).toISOString());
+    await openElement("rosa");
+    await textIn("ok");
+    await spend("rosa", { tokens: 95 });
+    await page.clock.fastForward(2 * DAY_MS);
+    expect(await textIn("low")).toContain("Tokens 5 (low)");
+    await run("balance.remove(); balance.refresh()");
+    read.length = 0;
+    await page.clock.fastForward(2 * DAY_MS);
+    await page.waitForTimeout(300);
+    expect(read).toEqual([]);
   });
 
   it("shows that credits are unknown when offline, without a token, or after an outdated response", async () => {
@@ -248,8 +312,10 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     expect(await textIn("ok")).toBe("Tokens 100");
     // If two reads run concurrently, only the later one may change the page.
     await run(
-      `balance.getToken = () => new Promise((resolve) => { globalThis.late = resolve; }); globalThis.first = balance.refresh();
-      balance.getToken = null; balance.addEventListener("purser-token", (event) => event.detail.provide("x"), { once: true });
+      "balance.getToken = () => new Promise((resolve) => { globalThis.late = resolve; }); globalThis.first = balance.refresh(); 0",
+    );
+    await run(
+      `balance.getToken = null; balance.addEventListener("purser-token", (event) => event.detail.provide("x"), { once: true });
       balance.addEventListener("purser-error", (event) => { globalThis.heard = event.detail.message; }); balance.refresh();`,
     );
     await textIn("unknown");
@@ -275,14 +341,17 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     };
     const key = app.keys.pk_live;
     await expectAdvice(`balance.getToken = () => "no.token"`, ["(malformed)", "getToken"]);
+    await expectAdvice("balance.getToken = async () => null", ["signed in"]);
     await expectAdvice(`balance.getToken = () => ${JSON.stringify(await userToken(END_USER_SECRET, "eve"))}`, [
       "user-id",
     ]);
     await expectAdvice(`balance.setAttribute("publishable-key", "${key}x")`, ["publishable-key"]);
+    // The page's own server answers each path with a page, as many do.
     await expectAdvice(
-      `balance.setAttribute("publishable-key", "${key}"); balance.setAttribute("url", "http://127.0.0.1:9")`,
-      ["connect-src"],
+      `balance.setAttribute("publishable-key", "${key}"); balance.setAttribute("url", ${JSON.stringify(shopUrl)})`,
+      ["not Purser answered 200", "url"],
     );
+    await expectAdvice('balance.setAttribute("url", "http://127.0.0.1:9")', ["connect-src"]);
   });
 
   it("works in examples/balance.html, with a link for users with low credits", async () => {

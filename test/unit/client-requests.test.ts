@@ -49,3 +49,14 @@ it("the client rejects a key or a token that no header can carry, and its error 
   }
   expect(seen).toEqual([]);
 });
+
+it("the client sends nothing with a publishable key while the sign-in has no token", async () => {
+  const { seen, url } = await serve(200, { "content-type": "application/json" });
+  for (const none of [null, undefined]) {
+    const page = new Purser({ url, key: "pk_test_x", userToken: async () => none });
+    expect(await errorOf(page.listBalances({ userId: "u" }))).toEqual(
+      new TypeError("listBalances with a publishable key needs userToken: the user's JWT from your own sign-in."),
+    );
+  }
+  expect(seen).toEqual([]);
+});

@@ -1,12 +1,14 @@
 import type { PurserBalance as PurserBalanceElement } from "purser-balance";
+import type { Schemas } from "purser-client";
 import { createElement, type HTMLAttributes, type ReactElement, type ReactNode, useEffect, useRef } from "react";
+import type { GetToken } from "./use-purser-balance.ts";
 
 /** The attributes of the element, by their names in HTML. */
 interface ElementAttributes extends HTMLAttributes<PurserBalanceElement> {
   readonly url?: string;
   readonly "publishable-key"?: string;
   readonly "user-id"?: string;
-  readonly getToken?: () => string | Promise<string>;
+  readonly getToken?: GetToken;
   readonly event?: string;
   readonly currency?: string;
   readonly low?: number | string;
@@ -32,12 +34,13 @@ export interface PurserBalanceProps
   readonly publishableKey: string;
   /** Your own id of the user for whom `getToken` returns a token. */
   readonly userId: string;
-  /** Returns the user's own token from your sign-in. */
-  readonly getToken: () => string | Promise<string>;
+  readonly getToken: GetToken;
   /** Called after each reading with the shown credits. */
   readonly onBalance?: (detail: {
     readonly state: string;
     readonly remaining: Readonly<Record<string, number>>;
+    /** Empty without the property `limits`. */
+    readonly limits: readonly Schemas["UserUsageLimit"][];
   }) => void;
   /** Called with the reason when the credits cannot be shown. */
   readonly onError?: (error: unknown) => void;

@@ -1,6 +1,9 @@
 import { Purser, type Schemas } from "purser-client";
 import { useCallback, useEffect, useRef, useState } from "react";
 
+/** Returns the user's own token from your sign-in; null or undefined while nobody is signed in. */
+export type GetToken = () => string | null | undefined | Promise<string | null | undefined>;
+
 export interface PurserBalanceOptions {
   /** The address of Purser, such as `https://purser.example.com`. */
   readonly url: string;
@@ -8,8 +11,7 @@ export interface PurserBalanceOptions {
   readonly publishableKey: string;
   /** Your own id of the user for whom `getToken` returns a token. */
   readonly userId: string;
-  /** Returns the user's own token from your sign-in. */
-  readonly getToken: () => string | Promise<string>;
+  readonly getToken: GetToken;
   /** Lists only the balances that pay for this event. */
   readonly event?: string;
 }

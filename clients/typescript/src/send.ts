@@ -7,8 +7,11 @@ export interface PurserSettings {
   readonly url: string;
   /** A secret key, a publishable key, or the administrator's token for the operations of administration. */
   readonly key: string;
-  /** With a publishable key: the user's JWT from your own sign-in, or a function that returns it. */
-  readonly userToken?: string | (() => string | Promise<string>);
+  /**
+   * With a publishable key: the user's JWT from your own sign-in, or a function that returns it. It may return null or undefined
+   * while nobody is signed in.
+   */
+  readonly userToken?: string | (() => string | null | undefined | Promise<string | null | undefined>);
   /** How often a call is retried. Default 4. */
   readonly retries?: number;
   /** How many milliseconds one try may take. Default 30,000. */
@@ -148,7 +151,9 @@ async function tryOnce(
   const { operation, method, path, body, isRepeatable } = request;
   const timeout = AbortSignal.timeout(settings.timeoutMs ?? 30_000);
   const token =
-    userToken ?? (typeof settings.userToken === "function" ? await settings.userToken() : settings.userToken);
+    userToken ??
+    (typeof settings.userToken === "function" ? await settings.userToken() : settings.userToken) ??
+    undefined;
   assertKey(request, settings.key, token);
   const headers = {
     authorization: `Bearer ${settings.key}`,
