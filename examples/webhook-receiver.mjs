@@ -10,17 +10,24 @@ import { Webhook } from "standardwebhooks";
 /** Calls `take` once for each message while this process runs. A real service stores the ids in its database. */
 export function receiver(secret, take) {
   const webhook = new Webhook(secret);
-  const taken = new Set();
+  // A message that arrives again while it is handled waits for the same work.
+  const taken = new Map();
   return createServer(async (request, response) => {
-    const body = await text(request);
     let message;
     try {
-      message = webhook.verify(body, request.headers);
+      message = webhook.verify(await text(request), request.headers);
     } catch {
       return response.writeHead(400).end("The signature does not verify.");
     }
-    if (!taken.has(message.id)) await take(message);
-    taken.add(message.id);
+    try {
+      if (!taken.has(message.id)) taken.set(message.id, take(message));
+      await taken.get(message.id);
+    } catch (error) {
+      console.error(error);
+      // Purser sends the message again.
+      taken.delete(message.id);
+      return response.writeHead(500).end("This does not work now.");
+    }
     response.writeHead(204).end();
   });
 }
