@@ -94,7 +94,7 @@ export default operation({
   // A link that is not valid gets one response, whatever its token is (P6).
   query: new Unread(() =>
     z.object({
-      token: z.string().meta(words("The `token` of the `downloadUrl`.", "pk_live_6nPz0vQ4tH8kXw2yBc5mAbCd")),
+      token: z.string().meta(words("The `token` of the `downloadUrl`.", "eyJhcHBJZCI6ImFwcF8x4oCmIn0.c2lnbmF0dXJl")),
     }),
   ),
   errors: ["invalid_or_expired_token", "export_unavailable", "rate_limited"],

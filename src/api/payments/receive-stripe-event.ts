@@ -42,6 +42,15 @@ const stripeEventOutput = /* @__PURE__ */ lazy(() =>
     .meta({ id: "StripeEventReceived" }),
 );
 
+const exampleCharge = {
+  id: "ch_1a",
+  object: "charge",
+  payment_intent: "pi_3Q5vXK2eZvKYlo2C1a2b3c4d",
+  amount_captured: 1_500,
+  amount_refunded: 500,
+  currency: "usd",
+};
+
 export const stripeEventInput = lazy(() =>
   z
     .looseObject({
@@ -55,14 +64,7 @@ export const stripeEventInput = lazy(() =>
         .meta(words("Set in Stripe Connect events, which are ignored.", "acct_1PgafmB7WZ01zgkW")),
       data: z
         .looseObject({
-          object: z.looseObject({}).meta(
-            words("The object that the event is about.", {
-              id: "ch_1a",
-              object: "charge",
-              amount_captured: 1_500,
-              amount_refunded: 500,
-            }),
-          ),
+          object: z.looseObject({}).meta(words("The object that the event is about.", exampleCharge)),
         })
         .meta(words("The data.")),
     })
@@ -181,9 +183,9 @@ export default operation({
         type: "charge.refunded",
         created: 1_768_478_400,
         livemode: true,
-        data: { object: { id: "ch_1a", object: "charge", amount_captured: 1500, amount_refunded: 500 } },
+        data: { object: exampleCharge },
       },
-      output: { received: true, outcome: "taken", paymentKey: "pi_3Q5vXK2eZvKYlo2C1a2b3c4d" },
+      output: { received: true, outcome: "taken", paymentKey: exampleCharge.payment_intent },
     }),
   }),
   handler: (c, { body: event }) => {

@@ -2,9 +2,10 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { logIgnored, oldStripeEventsPart } from "../../../src/payments/log.ts";
+import { describedOperations } from "../../../src/reference/api-document.ts";
 import { runPart } from "../../support/cron.ts";
 import { paymentsWorld } from "../../support/payments.ts";
-import { charge, eventOf, session } from "../../support/stripe-events.ts";
+import { charge, eventOf, session, type TestEvent } from "../../support/stripe-events.ts";
 import { makeAdminCtx, makeCtx } from "../../support/world.ts";
 
 const payout = (nowS: number) => eventOf("payout.paid", nowS, { id: "po_1", object: "payout" });
@@ -15,6 +16,16 @@ it("the log of Stripe's events cuts a long pack at a whole character", async () 
   const lost = session("cs_1", { client_reference_id: "u", metadata: { pack }, payment_intent: "pi_1" });
   await w.deliver(eventOf("checkout.session.completed", w.nowS, lost));
   expect(await w.events()).toMatchObject([{ reason: "no_pack", asked: { pack: `a${"😀".repeat(199)}` } }]);
+});
+
+it("the reference's example of Stripe's event takes back credits of the example's payment", async () => {
+  const w = await paymentsWorld();
+  const { body, output } = describedOperations.find(({ id }) => id === "receiveStripeEvent")?.example() ?? {};
+  const { paymentKey } = output as { paymentKey: string };
+  const paid = { client_reference_id: "u", metadata: { pack: "Two" }, payment_intent: paymentKey };
+  await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", paid)));
+  // The operation's schema has checked it.
+  expect((await w.send(body as TestEvent)).body).toEqual(output);
 });
 
 it("the log of Stripe's events has each event's effect and reason, newest first, by outcome and page by page", async () => {
