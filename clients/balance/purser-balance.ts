@@ -373,7 +373,8 @@ export class PurserBalance extends Base {
     if (given !== null) return given;
     if (this.#isMoney(unit)) return MONEY;
     const name = this.#names[unit];
-    if (name !== undefined) return amount === 1 ? name.one : name.other;
+    // 1.004 is shown as 1, see `#amount`.
+    if (name !== undefined) return Math.floor(amount * 100) === 100 ? name.one : name.other;
     return word in WORDS ? this.#word(word as Word) : unit;
   }
 
