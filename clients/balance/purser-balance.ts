@@ -38,6 +38,8 @@ const MONEY = "Balance";
 /** The percentage of the granted amount below which a unit is low, unless `low` or `low-<unit>` sets another one. */
 const LOW_PERCENT = 10;
 const DAY_MS = 86_400_000;
+/** How long the element waits after a fault of the network. */
+const RETRY_SECONDS = 60;
 const SECRET_KEY =
   "<purser-balance> was given a secret key, which everybody who opens this page can read. " +
   "Remove it from the page, replace it, and give publishable-key a key that begins with pk_.";
@@ -154,6 +156,8 @@ export class PurserBalance extends Base {
       const isSecret = error instanceof SecretKeyError;
       this.#show("unknown", [this.#paragraph("message", isSecret ? SECRET_KEY : this.#word("text-unknown"))]);
       if (!isSecret) warnOf(error);
+      // Purser says itself when it may be asked again.
+      if (!isSecret && !(error instanceof Refusal)) this.#refreshIn(RETRY_SECONDS * 1_000);
       this.dispatchEvent(new CustomEvent("purser-error", { detail: error }));
     }
   }
@@ -195,7 +199,7 @@ export class PurserBalance extends Base {
     });
     const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
     const { error, ...answer } = isJson ? await response.json() : {};
-    const seconds = Number(response.headers.get("retry-after"));
+    const seconds = Number(response.headers.get("retry-after") ?? (isJson ? 0 : RETRY_SECONDS));
     if (seconds > 0 && !signal.aborted) this.#refreshIn(seconds * 1_000);
     if (response.ok && isJson) return answer;
     // A proxy, or an app's own server, responds in another form.

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { SignJWT } from "jose";
-import type { Browser, Page } from "playwright-core";
+import type { Browser, Page, Route } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { userToken } from "../../scripts/seed.mjs";
 import { DAY_MS } from "../../src/lib/time.ts";
@@ -279,7 +279,8 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await expect.poll(() => textIn("ok")).toBe("Tokens 1.234,5");
   });
 
-  it("reads again at an expiry that is more than a day away, unless it has left the page", async () => {
+  /** Lets the test use a page of its own, whose clock it moves. */
+  async function withClock(): Promise<void> {
     const shared = page;
     page = await browser.newPage();
     onTestFinished(async () => {
@@ -287,6 +288,29 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
       page = shared;
     });
     await page.clock.install();
+  }
+
+  it("reads again a minute after a fault of the network, or an answer that is not Purser's", async () => {
+    await withClock();
+    await grant("rita", "tokens", 100);
+    await openElement("rita");
+    await textIn("ok");
+    const path = "**/api/v1/credits?*";
+    for (const fault of [
+      (route: Route) => route.abort(),
+      (route: Route) => route.fulfill({ status: 502, contentType: "text/html", body: "<html>" }),
+    ]) {
+      await page.route(path, fault);
+      await run("balance.refresh()");
+      expect(await textIn("unknown")).toBe("Your credits cannot be shown now.");
+      await page.unroute(path);
+      await page.clock.fastForward(60_000);
+      expect(await textIn("ok")).toBe("Tokens 100");
+    }
+  });
+
+  it("reads again at an expiry that is more than a day away, unless it has left the page", async () => {
+    await withClock();
     const read: string[] = [];
     page.on("request", (request) => request.url().includes("/api/v1/credits") && read.push(request.url()));
     await grant("rosa", "tokens", 100, new Date(Date.now() + 5 * DAY_MS).toISOString());
