@@ -572,6 +572,17 @@ describe.each(SDKS)("purser-ai-sdk with the AI SDK, %s", (_version, sdk, Model) 
     expect(await world.books(userId)).toMatchObject({ events: [held], spent: 570, open: 0 });
   });
 
+  it("says that onCharged failed, and not the commit, when onCharged throws", async () => {
+    const userId = await world.user();
+    const onCharged = () => {
+      throw new Error("no metrics");
+    };
+    const { model } = charged(userId, { doGenerate: answer() }, { onCharged });
+    await sdk.generateText({ model, prompt: "Tell me of ships.", maxOutputTokens: 500 });
+    expect(await world.books(userId)).toMatchObject({ spent: 264, open: 0 });
+    expect(warnings).toEqual(["The call was charged, and then onCharged threw: Error: no metrics."]);
+  });
+
   it("extends the reservation while a stream runs", async () => {
     const userId = await world.user();
     let extended = 0;

@@ -1,4 +1,4 @@
-import { PurserError } from "purser-client";
+import { type Output, PurserError } from "purser-client";
 import type { Meters } from "purser-client/meters";
 import type { MiddlewareSettings } from "./settings.ts";
 
@@ -72,11 +72,17 @@ function requestsOf(settings: MiddlewareSettings, { eventId, modelId, held }: Ch
     // If this process ends, the provider may have done the work all the same.
     return purser.createReservation({ ...reservation, ...priced(held, modelId), onExpiry: "charge" });
   };
+  const tellCharged = (usage: Output<"commitReservation">) => {
+    try {
+      onCharged?.(usage);
+    } catch (error) {
+      warn(`The call was charged, and then onCharged threw: ${error}.`);
+    }
+  };
   const commit = async (meters: Meters, id: string): Promise<void> => {
     try {
       const fields = { reservationId, eventId, onShortage: "partial", ...(properties && { properties }) } as const;
-      const usage = await purser.commitReservation({ ...fields, ...priced(meters, id) });
-      onCharged?.(usage);
+      tellCharged(await purser.commitReservation({ ...fields, ...priced(meters, id) }));
     } catch (error) {
       if (codeOf(error) !== "idempotency_conflict")
         return warn(`The commit failed (${codeOf(error)}), so what was reserved is charged when it expires.`);

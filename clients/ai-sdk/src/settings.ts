@@ -46,6 +46,8 @@ export interface MiddlewareSettings {
   readonly waitUntil?: (promise: Promise<unknown>) => void;
   /** Called with the response of each commit: what each balance paid, and what none covered. */
   readonly onCharged?: (usage: Output<"commitReservation">) => void;
-  /** Called where less or more than the reported usage is charged, or a charge failed. Default: `console.warn`. */
+  /**
+   * Called where less or more than the reported usage is charged, a charge failed, or `onCharged` threw. Default: `console.warn`.
+   */
   readonly onWarning?: (warning: string, eventId: string) => void;
 }
