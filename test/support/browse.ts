@@ -82,3 +82,18 @@ export function tableRows(text: string, label: string): string[] {
     )
     .filter((row) => row !== "");
 }
+
+/** The amounts of the overview's equation, by line and by unit. */
+export function readEquation(overview: string): Readonly<Record<string, Readonly<Record<string, number>>>> {
+  const table = overview.slice(overview.indexOf('id="equation"')).split("</table>")[0] ?? "";
+  const units = [...table.matchAll(/<th scope="col" class="end">([^<]*)</g)].map(([, unit = ""]) => unit);
+  const rows = [...table.matchAll(/<th scope="row">([^<]*)<\/th>(.*?)<\/tr>/gs)];
+  return Object.fromEntries(
+    rows.map(([, label = "", cells = ""]) => {
+      const amounts = [...cells.matchAll(/<td class="end">(?:<[^>]*>)?([^<]*)</g)].map(([, cell = ""]) =>
+        Number(cell.replace("−", "-").replaceAll(/[+,]/g, "")),
+      );
+      return [label, Object.fromEntries(units.map((unit, index) => [unit, amounts[index] ?? 0]))];
+    }),
+  );
+}

@@ -4,7 +4,7 @@ import { makeStatements } from "../../../src/books/statements/make-statements.ts
 import { walkBusiness } from "../../../src/dashboard/figures/business.ts";
 import { flushActivity } from "../../../src/db/count-activity.ts";
 import { DAY_MS, HOUR_MS, iso, MINUTE_MS } from "../../../src/lib/time.ts";
-import { openDashboard } from "../../support/browse.ts";
+import { openDashboard, readEquation } from "../../support/browse.ts";
 import { forgetWalks, runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
@@ -47,24 +47,13 @@ async function world() {
     refund: (userId: string, part: number) =>
       post("credits/refund", { userId, externalRef: `order of ${userId}`, refundRef: "r", share: { part, of: 100 } }),
     erase: (distinctId: string) => post("erase-person", { distinctId }),
-    /** The amounts of the equation's lines, by unit: cents come after tokens. */
-    equation: async (): Promise<Record<string, number[]>> => {
+    equation: async () => {
       await flushActivity(bound());
       await browser.signIn();
-      const { text } = await read("overview?days=30");
-      const table = text.slice(text.indexOf(`id="equation"`)).split("</table>")[0] ?? "";
-      const rows = [...table.matchAll(/<th scope="row">([^<]*)<\/th>(.*?)<\/tr>/gs)];
-      return Object.fromEntries(
-        rows.map(([, label = "", cells = ""]) => [
-          label,
-          [...cells.matchAll(/<td class="end">(?:<[^>]*>)?([^<]*)</g)].map(([, cell = ""]) =>
-            Number(cell.replace("−", "-").replace(/[+,]/g, "")),
-          ),
-        ]),
-      );
+      return readEquation((await read("overview?days=30")).text);
     },
     /** The sums of the ledger's entries of these days by cause, by unit. */
-    ledger: async (...causes: string[]): Promise<number[]> => {
+    ledger: async (...causes: string[]) => {
       const { results } = await env.DB.prepare(
         `SELECT b.unit AS unit, sum(l.delta_minor) AS minor FROM accounts AS a
          CROSS JOIN credit_balances AS b ON b.account_id = a.id
@@ -75,20 +64,20 @@ async function world() {
         .bind(id, Date.UTC(2026, 0, 1), JSON.stringify(causes))
         .all<{ unit: string; minor: number }>();
       const of = (unit: string) => results.find((row) => row.unit === unit)?.minor ?? 0;
-      return [of("tokens") / 1_000, of("cents") / 1_000_000];
+      return { tokens: of("tokens") / 1_000, cents: of("cents") / 1_000_000 };
     },
     /** The closing amounts of December's statement, by unit. */
-    closingOfDecember: async (): Promise<number[]> => {
+    closingOfDecember: async () => {
       const path = `/api/v1/admin/apps/${w.app.appId}/statements`;
       const key = env.ADMIN_TOKEN;
       const asked = await w.call("POST", path, { key, body: { mode: "live", month: "2025-12" } });
       expect(await runPart(makeStatements, makeAdminCtx(w.clock))).toEqual([]);
       const { lines } = (await w.call("GET", `${path}/${asked.body.statementId}`, { key })).body;
-      return ["tokens", "cents"].map((unit) =>
+      const of = (unit: string): number =>
         lines
           .filter((line: { unit: string }) => line.unit === unit)
-          .reduce((sum: number, { closing }: { closing: number }) => sum + closing, 0),
-      );
+          .reduce((sum: number, { closing }: { closing: number }) => sum + closing, 0);
+      return { tokens: of("tokens"), cents: of("cents") };
     },
   };
 }
@@ -158,7 +147,7 @@ it("the overview's equation begins with the closing amounts of the last month's 
 
   const closing = await w.closingOfDecember();
   // Of the amounts that were left in December only that of the hold's balance, and those that had expired, are no part of it.
-  expect(closing).toEqual([600, 0]);
+  expect(closing).toEqual({ tokens: 600, cents: 0 });
   const equation = await w.equation();
   for (const [label, ...causes] of [
     ["Granted", "grant", "payment", "recurring"],
@@ -170,7 +159,7 @@ it("the overview's equation begins with the closing amounts of the last month's 
   ] as const) {
     expect(equation[label], label).toEqual(await w.ledger(...causes));
   }
-  expect(equation["Outstanding now"]).toEqual([120, 0]);
+  expect(equation["Outstanding now"]).toEqual({ tokens: 120, cents: 0 });
   expect(equation["Outstanding at the start"]).toEqual(closing);
 
   // The same by the hourly figures, which larger environments have.
