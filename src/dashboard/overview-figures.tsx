@@ -11,11 +11,19 @@ import { AmountList, ShortAmount, UnitAfter, useUnits } from "./unit-amount.tsx"
 /** A figure more than so many times that of the previous period is not compared with it: that was nearly nothing. */
 const COMPARED_TIMES_MAX = 10;
 
+interface DeltaProps {
+  readonly now: number;
+  readonly before: number;
+  readonly days: number;
+  /** Returns an amount with its unit. */
+  readonly textOf: (amount: number) => string;
+}
+
 /** Shows the change of a figure against the previous period, if both tell something. */
-const Delta = ({ now, before, days }: { now: number; before: number; days: number }) => {
+const Delta = ({ now, before, days, textOf }: DeltaProps) => {
   if (before <= 0 || now < 0 || now > COMPARED_TIMES_MAX * before) return null;
   const percent = Math.round(((now - before) / before) * 100);
-  const title = `${amountText(before)} in the ${days} days before`;
+  const title = `${textOf(before)} in the ${days} days before`;
   return (
     <span class="delta" title={title}>
       {percent !== 0 && <Icon name={percent > 0 ? "up" : "down"} />}
@@ -100,6 +108,7 @@ const Revenue = ({ overview }: OverviewProps) => {
               now={net}
               before={earlier.find(({ currency }) => currency === parts.currency)?.net ?? 0}
               days={days}
+              textOf={(amount) => moneyText(amount, parts.currency)}
             />
             {(parts.refunded !== 0 || parts.withheld !== 0) && <span class="soft line">{moneySumsText(parts)}</span>}
           </p>
@@ -141,6 +150,7 @@ interface ByUnitProps extends OverviewProps {
 
 const ByUnit = ({ title, figure, spans, sold, overview }: ByUnitProps) => {
   const units = UNITS.filter((unit) => sumOfUnit(spans.now, unit) > 0);
+  const inUnit = useUnits();
   return (
     <FigureCard title={title} to={figurePath(figure, spanOf(overview))}>
       {units.length === 0 && <p class="value">0</p>}
@@ -148,7 +158,12 @@ const ByUnit = ({ title, figure, spans, sold, overview }: ByUnitProps) => {
         const now = sumOfUnit(spans.now, unit);
         return (
           <FigureValue value={now} unit={unit}>
-            <Delta now={now} before={sumOfUnit(spans.before, unit)} days={overview.days} />
+            <Delta
+              now={now}
+              before={sumOfUnit(spans.before, unit)}
+              days={overview.days}
+              textOf={(amount) => inUnit(unit, amount)}
+            />
             {sold !== undefined && sumOfUnit(sold, unit) > 0 && (
               <span class="delta">
                 <ShortAmount of={sumOfUnit(sold, unit)} unit={unit} /> sold

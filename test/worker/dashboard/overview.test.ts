@@ -340,6 +340,24 @@ it("the overview links only to pages that show something, even after an erasure"
   }
 });
 
+it("the overview compares revenue and credits with the days before, in the same unit", async () => {
+  const w = await paymentsWorld();
+  const { read, browser } = await world(w);
+  const pay = async (n: number, amount: number) => {
+    const fields = { client_reference_id: "bob", metadata: { pack: "wallet" }, payment_intent: `pi_${n}` };
+    const paid = session(`cs_${n}`, { ...fields, amount_subtotal: amount, amount_total: amount });
+    expect(await w.deliver(eventOf("checkout.session.completed", w.clock.ms / 1_000, paid))).toBe("granted");
+  };
+  await pay(1, 1_250);
+  w.clock.advance(8 * DAY_MS);
+  await browser.signIn();
+  await pay(2, 1_500);
+  await flushActivity(bound());
+  const text = await read("overview?days=7");
+  // The revenue, and the granted credits.
+  expect(text.match(/title="\$12\.50 in the 7 days before"/g)).toHaveLength(2);
+});
+
 it("the overview counts users without erased ones, and its figures of spent credits and revenue equal the API's sums", async () => {
   const w = await paymentsWorld();
   const { read } = await world(w);
