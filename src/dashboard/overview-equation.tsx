@@ -1,6 +1,6 @@
 import type { Child } from "hono/jsx";
 import { exactAmount, minorOfExact, UNITS, type Unit } from "../books/amounts/amount.ts";
-import type { StatementLineOutput } from "../books/statements/monthly-statements.ts";
+import { CLOSES_AFTER_MS, type StatementLineOutput } from "../books/statements/monthly-statements.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { AppLink } from "./app-link.tsx";
 import { SubmitButton, Tabs } from "./components.tsx";
@@ -177,10 +177,11 @@ const daysOfMonth = (month: string) => {
   return { from: `${month}-01`, to: iso(Date.UTC(year, number) - DAY_MS).slice(0, 10) };
 };
 
-/** Offers to make the statement of the last month, unless it is the newest. */
+/** Offers to make the statement of the last month, unless it is the newest, or the month has not closed. */
 const MakeStatement = ({ overview: { statement } }: OverviewProps) => {
-  const month = monthBefore(useRequest().var.ctx.now());
-  return statement?.month === month ? null : (
+  const nowMs = useRequest().var.ctx.now();
+  const month = monthBefore(nowMs);
+  return statement?.month === month || monthBefore(nowMs - CLOSES_AFTER_MS) !== month ? null : (
     <AppForm action="statements" fields={{ month }}>
       <SubmitButton text={`Make the statement of ${month}`} kind="quiet" />
     </AppForm>

@@ -59,7 +59,7 @@ export interface StatementListOutput {
 }
 
 /** How long after its end a month closes. No isolate's clock is behind by this much. */
-const CLOSES_AFTER_MS = HOUR_MS;
+export const CLOSES_AFTER_MS = HOUR_MS;
 
 const statementFields = () => ({
   ...fields(statements, "id", "month", "completedAtMs"),

@@ -262,8 +262,10 @@ it("the overview shows the newest statement by unit, or offers to make the last 
   const packId = await makeOpenAmountPack(app.appId, "Any", "tokens");
   await post("credits/grant", { userId: "ana", packId, quantity: 100, source: "purchase" });
   await post("usage/events", { eventId: "e", userId: "ana", event: "x", quantities: { count: 0, tokens: 30 } });
-  clock.ms = Date.UTC(2026, 1, 1, 2);
+  clock.ms = Date.UTC(2026, 1, 1, 0, 59);
   await browser.signIn();
+  expect(await read("overview")).not.toContain("Make the statement");
+  clock.ms = Date.UTC(2026, 1, 1, 1);
   expect(await read("overview")).toContain("Make the statement of 2026-01");
   const _form = await browser.formToken();
   expect((await browser.post(`${at}/statements`, { _form, month: "2026-01" })).status).toBe(303);
