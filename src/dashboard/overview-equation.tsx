@@ -158,7 +158,8 @@ const Equation = ({ overview }: OverviewProps) => {
         ]}
       />
       <p class="soft">
-        Outstanding amounts include holds. The first line is computed from the others. A{" "}
+        Outstanding amounts include holds. The first line is computed from the others
+        {outstanding === null && ", so it differs by what changed since the update"}. A{" "}
         <AppLink to="statements">statement</AppLink> of a month is exact.
       </p>
       {overview.statement === null && <MakeStatement overview={overview} />}

@@ -50,7 +50,11 @@ async function world() {
     equation: async () => {
       await flushActivity(bound());
       await browser.signIn();
-      return readEquation((await read("overview?days=30")).text);
+      const { text } = await read("overview?days=30");
+      return {
+        lines: readEquation(text),
+        isLate: text.includes("differs by what changed since the update"),
+      };
     },
     /** The sums of the ledger's entries of these days by cause, by unit. */
     ledger: async (...causes: string[]) => {
@@ -148,7 +152,7 @@ it("the overview's equation begins with the closing amounts of the last month's 
   const closing = await w.closingOfDecember();
   // Of the amounts that were left in December only that of the hold's balance, and those that had expired, are no part of it.
   expect(closing).toEqual({ tokens: 600, cents: 0 });
-  const equation = await w.equation();
+  const { lines: equation, isLate } = await w.equation();
   for (const [label, ...causes] of [
     ["Granted", "grant", "payment", "recurring"],
     ["Spent", "usage"],
@@ -161,6 +165,7 @@ it("the overview's equation begins with the closing amounts of the last month's 
   }
   expect(equation["Outstanding now"]).toEqual({ tokens: 120, cents: 0 });
   expect(equation["Outstanding at the start"]).toEqual(closing);
+  expect(isLate).toBe(false);
 
   // The same by the hourly figures, which larger environments have.
   await env.DB.prepare(
@@ -171,7 +176,8 @@ it("the overview's equation begins with the closing amounts of the last month's 
     .run();
   await forgetWalks();
   for (let n = 0; n < 3; n++) expect(await runPart(walkBusiness, makeAdminCtx(w.clock))).toEqual([]);
-  const { Outstanding, ...terms } = await w.equation();
+  const hourly = await w.equation();
+  const { Outstanding, ...terms } = hourly.lines;
   const { "Outstanding now": now, ...expected } = equation;
-  expect([Outstanding, terms]).toEqual([now, expected]);
+  expect([Outstanding, terms, hourly.isLate]).toEqual([now, expected, true]);
 });
