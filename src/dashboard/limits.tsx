@@ -99,7 +99,7 @@ async function limitsPage(c: PageContext, rejection?: PurserError) {
 }
 
 const shareText = (used: number, most: number): string =>
-  `${most === 0 ? 100 : Math.min(100, Math.floor((used / most) * 100))} %`;
+  `${most === 0 ? 100 : Math.min(100, Math.floor((100 * used) / most))} %`;
 
 export const limitsRoutes = createDashboardRoutes()
   .get("/limits", (c) => limitsPage(c))

@@ -136,7 +136,8 @@ const invoiceFacts = (
   ["Bought by its invoice", moneyText(bought, currency)],
   ["Returned by its invoice", moneyText(returned, currency)],
   ["Paid by the customer's carry", moneyText(carried, currency)],
-  ["Share of the lines that is granted", `${Math.floor(share * 10_000) / 100} %`],
+  // A double may be just below the share that it stands for.
+  ["Share of the lines that is granted", `${Math.floor(Number((share * 10_000).toFixed(6))) / 100} %`],
 ];
 
 const refundHead = ({ paymentKey }: PaymentOutput, mode: Mode) => ({

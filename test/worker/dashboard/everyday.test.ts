@@ -247,3 +247,16 @@ it("the page of a person with thirty events of 255,000 characters is small, and 
   expect(whole.headers.get("content-type")).toContain("application/json");
   expect(((await whole.json()) as { a: string }).a).toHaveLength(255_000);
 });
+
+it("the page of limits shows the whole percent that was used of each", async () => {
+  const { app, read, send } = await world();
+  const _form = /name="_form" value="([^"]+)"/.exec(await read("limits"))?.[1] ?? "";
+  expect((await send("limits", { _form, eventsADay: "100" })).status).toBe(303);
+  await env.DB.prepare(
+    `INSERT INTO analytics_days (environment_id, day, events, bytes, unmarked_events, unmarked_bytes, id_events, id_bytes, consents)
+     VALUES (CAST(? AS INTEGER), ?, 29, 0, 0, 0, 0, 0, 0)`,
+  )
+    .bind(app.environments.live.id, Math.floor(new Clock().ms / 86_400_000))
+    .run();
+  expect(await read("limits")).toContain(">29 %</span>");
+});

@@ -4,8 +4,10 @@ import { DAY_MS } from "../../../src/lib/time.ts";
 import { openDashboard, tableRows } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
+import { credit, plansShop } from "../../support/plans-shop.ts";
 import { createRandom } from "../../support/random.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
+import { TODAY } from "../../support/stripe-versions.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -43,6 +45,15 @@ it("the page of payments shows what to enter at Stripe, the last event, and what
   expect(page.text).not.toContain("Grant it by hand");
   expect((await w.read("payments?status=unmatched")).text).toContain("No payments.");
   expect((await w.read("payments/pi_none")).status).toBe(404);
+});
+
+it("a payment's page shows the exact share of the lines that its invoice granted", async () => {
+  const { w, paid, basic } = await plansShop(TODAY);
+  await w.deliver(paid("in_1", [credit(basic("il_1", 430))]));
+  // The carry of $4.30 pays for a part of $10.00.
+  expect(await w.deliver(paid("in_2", [basic("il_2")], { paid: 570 }))).toBe("granted");
+  const { read } = await openDashboard(w.app, w.clock);
+  expect((await read("payments/in_2")).text).toMatch(/Share of the lines that is granted<\/dt>\s*<dd>57 %</);
 });
 
 it("a payment's page counts the times of Stripe's events from real time under a test clock", async () => {
