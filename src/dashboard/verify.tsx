@@ -20,7 +20,7 @@ const REJECTION_TEXTS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], st
 const VerifyVerdict = ({ result }: { result: VerifyOutput }) => (
   <>
     <p class={`verdict ${result.isSound ? "yes" : "no"}`}>
-      {result.isSound ? "✓ Sound" : `✗ ${result.flaws.length} flaws`}
+      {result.isSound ? "✓ Sound" : `✗ ${result.flaws.length} ${result.flaws.length === 1 ? "flaw" : "flaws"}`}
     </p>
     {result.flaws.length > 0 && (
       <ul>

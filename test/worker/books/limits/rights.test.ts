@@ -4,6 +4,7 @@ import { writeKey } from "../../../../src/db/key-form.ts";
 import type { ErrorCode } from "../../../../src/errors.ts";
 import { sha256 } from "../../../../src/lib/encoding.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
+import { openDashboard } from "../../../support/browse.ts";
 import { documentOf } from "../../../support/exports.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { limitsWorld } from "../../../support/limits.ts";
@@ -59,8 +60,10 @@ it("verification finds a counter that is not the sum of the counted usage, names
     env.DB.prepare("UPDATE usage_counters SET used_minor = CAST(? AS INTEGER) WHERE limit_id = ?")
       .bind(minor, world.limitIds[1])
       .run();
+  const { read } = await openDashboard(world.app);
   for (const wrong of [4_999, 3_000, 0]) {
     await set(wrong);
+    expect((await read("users/verify?userId=u")).text).toContain("✗ 1 flaw<");
     const { isSound, flaws } = await world.callOk("GET", "/credits/verify?userId=u");
     expect({ isSound, flaws }).toEqual({
       isSound: false,
