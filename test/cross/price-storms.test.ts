@@ -27,14 +27,15 @@ it(`prices every event wholly by one version, a hold's by the hold's, and a repl
     const answered = new Map<string, unknown>();
     const pinned = new Map<string, number>();
     let versions = 0;
-    const setVersion = async () => {
+    const setVersion = async (laterChance = 0.3) => {
       const n = ++versions;
-      const isLater = random.chance(0.3);
+      const isLater = random.chance(laterChance);
       const effectiveAt = isLater ? { effectiveAt: new Date(w.clock.ms + random.integer(1, 2_000)).toISOString() } : {};
       // The note has the version's price, because racing versions get their numbers in another order.
       await w.setPrices(rulesOf(n), { costs: costsOf(n), note: `${n}`, ...effectiveAt });
     };
-    await setVersion();
+    // An event before any version is in force has no price.
+    await setVersion(0);
     const usage = () => ({ event: "chat", meters: { input: random.integer(0, 9), output: random.integer(1, 9) } });
     const note = (eventId: string, body: unknown) => {
       // A replay answers what was answered first.
@@ -43,7 +44,7 @@ it(`prices every event wholly by one version, a hold's by the hold's, and a repl
     };
     let count = 0;
     const acts = {
-      set: setVersion,
+      set: () => setVersion(),
       use: async () => {
         const [eventId, body] = [`e${count++}`, usage()];
         const ago = random.chance(0.3)
