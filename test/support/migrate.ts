@@ -20,7 +20,8 @@ for (const db of [env.DB, env.SPARE]) {
     // Open reservations of earlier files would become due, and may be too many for one run of the cron.
     db.prepare("UPDATE reservations SET expires_at_ms = 9000000000000000 WHERE state = 'open'"),
     db.prepare("DELETE FROM balance_expiries"),
-    // The cron would send the messages of earlier files.
+    // The cron would report the payments of earlier files, and send their messages.
+    db.prepare("UPDATE payments SET notify_at_ms = NULL WHERE notify_at_ms IS NOT NULL"),
     db.prepare("DELETE FROM webhook_deliveries"),
   ]);
 }
