@@ -82,7 +82,7 @@ const TELLINGS = [
 ] as const;
 
 it("a payment with all of Stripe's events matches its model after three events in some orders (in the soak, all), one of them twice", {
-  timeout: 240_000,
+  timeout: timeoutOf(TRIPLES.length, 2_000),
 }, async () => {
   const w = await paymentsWorld({}, 1);
   const call = makeClient(w.clock, {}, randomId, inTurn(2));
