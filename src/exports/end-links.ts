@@ -112,10 +112,12 @@ const countValid = query((value: ValueOf<Revocation>) => {
     );
 });
 
-const insertEnd = query((value: ValueOf<{ environmentId: number; idHash: string; nowMs: number }>) => {
+/** Adds the id's end under each of its hashes, so that it lasts when a change of the secret is undone. */
+const insertEnds = query((value: ValueOf<{ environmentId: number; hashes: string; nowMs: number }>) => {
   const { environmentId, idHash, endedAtMs } = linkEnds;
-  const row = { environmentId: value("environmentId"), idHash: value("idHash"), endedAtMs: asInteger(value("nowMs")) };
-  return sql`${insertFrom(linkEnds, row, sql`WHERE true`)} ON CONFLICT (${names(environmentId, idHash, endedAtMs)}) DO NOTHING`;
+  const row = { environmentId: value("environmentId"), idHash: sql`h.value`, endedAtMs: asInteger(value("nowMs")) };
+  const insert = insertFrom(linkEnds, row, sql`FROM json_each(${value("hashes")}) AS h WHERE true`);
+  return sql`${insert} ON CONFLICT (${names(environmentId, idHash, endedAtMs)}) DO NOTHING`;
 });
 
 /**
@@ -123,9 +125,7 @@ const insertEnd = query((value: ValueOf<{ environmentId: number; idHash: string;
  */
 export async function revokeLinks(ctx: TenantCtx, { distinctId }: ExportPersonInput): Promise<RevokeLinksOutput> {
   const { id: environmentId, appId, mode } = ctx.environment;
-  const subject = { appId, mode, distinctId };
-  const idHash = await hashId(subject, exportSecrets(ctx).current);
-  const hashes = await selectLinkHashes(ctx, subject);
+  const hashes = await selectLinkHashes(ctx, { appId, mode, distinctId });
   const nowMs = ctx.realNow();
   const target = ctx.newId("exp_");
   return underName(
@@ -135,7 +135,7 @@ export async function revokeLinks(ctx: TenantCtx, { distinctId }: ExportPersonIn
       const values = { environmentId, appId, mode, hashes, distinctId: name, nowMs, endedByMs: nowMs + TOKEN_LIFE_MS };
       const statements = [
         countValid(values),
-        insertEnd({ environmentId, idHash, nowMs }),
+        insertEnds({ environmentId, hashes, nowMs }),
         ...auditOperator(ctx, name, { action: "export_link.revoked", target }),
       ] as const;
       const [[row]] = await batchWithGuards(ctx.db, guards, statements);

@@ -95,6 +95,18 @@ it("ending the links of an id lasts after the secret was changed", async () => {
   expectError(await call("GET", link), "invalid_or_expired_token");
 });
 
+it("ending the links of an id lasts after a change of the secret was undone", async () => {
+  const clock = new Clock();
+  const app = await makeApp();
+  const link = await linkTo(app, "ana", clock);
+  const rotated = makeClient(clock, {
+    ANALYTICS_EXPORT_SECRET: "a-secret-that-came-later",
+    ANALYTICS_EXPORT_SECRET_PREVIOUS: env.ANALYTICS_EXPORT_SECRET,
+  });
+  await revoke(rotated, app.keys.sk_live, "ana");
+  expectError(await makeClient(clock)("GET", link), "invalid_or_expired_token");
+});
+
 it("ending the links of an id lasts if the person is erased meanwhile, and counts links of an erased id", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
@@ -138,7 +150,8 @@ it("ending the links of an id is forgotten when the last of the links has expire
   await revoke(makeClient(clock), app.keys.sk_live, "ana");
   clock.advance(DAY_MS);
   await runPart(oldLinkEndsPart.work, systemCtx(bound(), { isolate: {}, now: clock.now, newId: randomId }));
-  expect(await endsOf(app)).toBe(1);
+  // One for each of the two secrets.
+  expect(await endsOf(app)).toBe(2);
   expect((await open(link, clock)).status).toBe(401);
   clock.advance(1);
   await runPart(oldLinkEndsPart.work, systemCtx(bound(), { isolate: {}, now: clock.now, newId: randomId }));
