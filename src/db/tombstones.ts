@@ -74,7 +74,7 @@ export const hashCustomer = async (
 ): Promise<string> => `#${await hashName(secret, environment, "customer", customer)}`;
 
 /** Returns `erasure_unavailable` (503): the deployment lacks a secret that hashes tombstones. */
-export function erasureUnavailable(): PurserError {
+function erasureUnavailable(): PurserError {
   const message =
     "This deployment has no `ERASURE_SECRET` (32 characters or more), or lacks the secret that hashed the erased ids.";
   return new PurserError("erasure_unavailable", message, { headers: { "Retry-After": "60" }, fault: "not_set_up" });

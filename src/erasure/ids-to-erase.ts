@@ -1,9 +1,30 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { asInteger, computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../db/query.ts";
-import { accounts, distinctIds, environments, erasureIds, erasures, members, tombstones } from "../db/schema.ts";
+import {
+  asInteger,
+  computed,
+  drizzle,
+  fields,
+  hasRow,
+  insertFrom,
+  names,
+  query,
+  read,
+  type ValueOf,
+} from "../db/query.ts";
+import {
+  accounts,
+  consentLog,
+  distinctIds,
+  environments,
+  erasureIds,
+  erasures,
+  exportAudit,
+  members,
+  tombstones,
+} from "../db/schema.ts";
 import type { Statement, StatementRow } from "../db/sql.ts";
-import { type ErasureSecret, hashName } from "../db/tombstones.ts";
+import { type ErasureSecret, hashForTombstones, hashName } from "../db/tombstones.ts";
 import { guards } from "../db/views.ts";
 import { jsonChunks } from "../lib/json.ts";
 import { claimCounts, isVerified, type PersonKey, personTable, withPerson } from "../people/person-walk.ts";
@@ -97,28 +118,41 @@ export const selectMoreIds = query((value: ValueOf<ErasureKey>) =>
 type IdRows = ErasureKey & { rows: string };
 
 /** A row is [id, hash, pseudonym, blocks]. If another batch took the ids first, this one aborts with `erasure_ids_kept`. */
-const insertIds = query((value: ValueOf<IdRows>) => {
-  const distinctId = sql`item.value ->> 0`;
-  const account = and(
-    eq(accounts.environmentId, value("environmentId")),
-    eq(accounts.userId, distinctId),
-    eq(accounts.isErased, 0),
-  );
-  const last = sql`SELECT max(${erasureIds.position}) FROM ${erasureIds} WHERE ${isIdOf(value)}`;
-  return insertFrom(
-    erasureIds,
-    {
-      environmentId: asInteger(value("environmentId")),
-      erasureId: value("erasureId"),
-      position: sql`begun.upto + item.key`,
-      distinctId,
-      hash: sql`item.value ->> 1`,
-      pseudonym: sql`item.value ->> 2`,
-      blocks: sql`item.value ->> 3`,
-      accountId: sql`(SELECT ${accounts.id} FROM ${accounts} WHERE ${account})`,
-    },
-    sql`FROM (SELECT coalesce((${last}), -1) + 1 AS upto) AS begun CROSS JOIN json_each(${value("rows")}) AS item`,
-  );
+const insertRows = (when: (value: ValueOf<IdRows>, distinctId: SQL) => SQL) =>
+  query((value: ValueOf<IdRows>) => {
+    const distinctId = sql`item.value ->> 0`;
+    const account = and(
+      eq(accounts.environmentId, value("environmentId")),
+      eq(accounts.userId, distinctId),
+      eq(accounts.isErased, 0),
+    );
+    const last = sql`SELECT max(${erasureIds.position}) FROM ${erasureIds} WHERE ${isIdOf(value)}`;
+    return insertFrom(
+      erasureIds,
+      {
+        environmentId: asInteger(value("environmentId")),
+        erasureId: value("erasureId"),
+        position: sql`begun.upto + item.key`,
+        distinctId,
+        hash: sql`item.value ->> 1`,
+        pseudonym: sql`item.value ->> 2`,
+        blocks: sql`item.value ->> 3`,
+        accountId: sql`(SELECT ${accounts.id} FROM ${accounts} WHERE ${account})`,
+      },
+      sql`FROM (SELECT coalesce((${last}), -1) + 1 AS upto) AS begun CROSS JOIN json_each(${value("rows")}) AS item
+      WHERE ${when(value, distinctId)}`,
+    );
+  });
+const insertIds = insertRows(() => sql`1`);
+
+/**
+ * Adds the hash with another configured secret as an id, when an earlier, lifted erasure moved rows to it. They are then deleted, or
+ * moved to the id's hash. This runs after the tombstones are inserted, so that such an id is neither counted nor has its own.
+ */
+const insertOtherHashes = insertRows((value, distinctId) => {
+  const hasMoved = (table: typeof consentLog | typeof exportAudit) =>
+    hasRow(table, and(eq(table.environmentId, value("environmentId")), eq(table.distinctId, distinctId)));
+  return sql`(${hasMoved(consentLog)} OR ${hasMoved(exportAudit)})`;
 });
 
 const idsOfErasure = sql`${erasureIds} AS ${id}`;
@@ -216,9 +250,13 @@ export async function startErasingIds(
 ): Promise<Statement[]> {
   const key = { environmentId: ctx.environment.id, erasureId };
   const rows: (string | number)[][] = [];
+  const otherHashes: (string | number)[][] = [];
   for (const { distinctId, blocks } of ids) {
     const hash = await hashName(secret, ctx.environment, "id", distinctId);
     rows.push([distinctId, hash, ctx.newId("erased_"), Number(blocks)]);
+    for (const other of await hashForTombstones(ctx, distinctId)) {
+      if (other !== hash) otherHashes.push([other, hash, ctx.newId("erased_"), Number(blocks)]);
+    }
   }
   const chunks = jsonChunks(rows);
   return [
@@ -229,6 +267,7 @@ export async function startErasingIds(
     renameAccounts(key),
     renameMembers(key),
     insertTombstones(key),
+    ...jsonChunks(otherHashes).map((chunk) => insertOtherHashes({ ...key, rows: chunk })),
     ...(ids.every(({ blocks }) => blocks) ? [] : [countLift(key)]),
   ];
 }

@@ -142,20 +142,24 @@ const deleteConsentIn = (from: (value: OfPage) => SQL) =>
     );
   });
 
-/** Moves an id's rows to its hash. They follow rows that an earlier, lifted erasure moved there. */
+/**
+ * Moves an id's rows to its hash. They follow rows that an earlier, lifted erasure moved there, first those that it moved to the hash
+ * with another secret: their position is the last.
+ */
 const moveRows = (table: typeof consentLog | typeof exportAudit, when: (value: OfPage) => SQL = () => sql`1`) =>
   query((value: OfPage) => {
     const { environmentId, distinctId, seq } = table;
-    const seqOf = (name: SQLiteColumn, order: SQL) => sql`(
-      SELECT ${seq} FROM ${table} WHERE ${environmentId} = ${id.environmentId} AND ${distinctId} = ${name}
-      ORDER BY ${seq} ${order} LIMIT 1
-    )`;
     return sql`
-      UPDATE ${table} SET ${assignments(table, { distinctId: sql`moved.to_id`, seq: sql`moved.base + ${seq}` })} FROM (
-        SELECT ${id.environmentId} AS tenant, ${id.distinctId} AS from_id, ${id.hash} AS to_id, ${ofRow(seq)} AS nth,
-          coalesce(${seqOf(id.hash, sql`DESC`)}, 0) + 1 - ${seqOf(id.distinctId, sql`ASC`)} AS base
-        FROM ${rowsOfIds(value, table, distinctId)} WHERE ${when(value)}
-        ORDER BY ${id.position}, ${ofRow(seq)} LIMIT ${rowsMax(value)}
+      UPDATE ${table} SET ${assignments(table, { distinctId: sql`moved.to_id`, seq: sql`moved.base + moved.number` })} FROM (
+        SELECT *, row_number() OVER (PARTITION BY to_id ORDER BY position DESC, nth) AS number FROM (
+          SELECT ${id.environmentId} AS tenant, ${id.position} AS position, ${id.distinctId} AS from_id, ${id.hash} AS to_id,
+            ${ofRow(seq)} AS nth, coalesce((
+              SELECT ${seq} FROM ${table} WHERE ${environmentId} = ${id.environmentId} AND ${distinctId} = ${id.hash}
+              ORDER BY ${seq} DESC LIMIT 1
+            ), 0) AS base
+          FROM ${rowsOfIds(value, table, distinctId)} WHERE ${when(value)}
+          ORDER BY ${id.position} DESC, ${ofRow(seq)} LIMIT ${rowsMax(value)}
+        )
       ) AS moved WHERE ${environmentId} = moved.tenant AND ${distinctId} = moved.from_id AND ${seq} = moved.nth`;
   });
 
