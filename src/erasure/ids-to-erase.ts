@@ -205,15 +205,15 @@ const insertTombstones = query((value: ValueOf<ErasureKey>) => {
   );
 });
 
-/** Deletes the ids' non-blocking tombstones from an earlier erasure, because the ids are erased again. */
-const deleteNonBlockingOfErasure = query((value: ValueOf<IdRows>) =>
+/** Deletes the non-blocking tombstones of an earlier erasure, because the ids are erased again. */
+const deleteNonBlockingAgain = query((value: ValueOf<{ environmentId: number; hashes: string }>) =>
   drizzle
     .delete(tombstones)
     .where(
       and(
         eq(tombstones.blocks, 0),
         eq(tombstones.environmentId, value("environmentId")),
-        sql`${tombstones.hash} IN (SELECT item.value ->> 1 FROM json_each(${value("rows")}) AS item)`,
+        sql`${tombstones.hash} IN (SELECT value FROM json_each(${value("hashes")}))`,
       ),
     ),
 );
@@ -251,16 +251,18 @@ export async function startErasingIds(
   const key = { environmentId: ctx.environment.id, erasureId };
   const rows: (string | number)[][] = [];
   const otherHashes: (string | number)[][] = [];
+  const hashes: string[] = [];
   for (const { distinctId, blocks } of ids) {
     const hash = await hashName(secret, ctx.environment, "id", distinctId);
     rows.push([distinctId, hash, ctx.newId("erased_"), Number(blocks)]);
     for (const other of await hashForTombstones(ctx, distinctId)) {
+      hashes.push(other);
       if (other !== hash) otherHashes.push([other, hash, ctx.newId("erased_"), Number(blocks)]);
     }
   }
   const chunks = jsonChunks(rows);
   return [
-    ...chunks.map((chunk) => deleteNonBlockingOfErasure({ ...key, rows: chunk })),
+    ...jsonChunks(hashes).map((chunk) => deleteNonBlockingAgain({ environmentId: key.environmentId, hashes: chunk })),
     ...chunks.map((chunk) => insertIds({ ...key, rows: chunk })),
     ...check,
     addErasedCounts(key),

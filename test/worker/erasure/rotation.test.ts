@@ -2,9 +2,9 @@ import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import { continueErasure } from "../../../src/erasure/erase-running.ts";
 import { erasePerson } from "../../../src/erasure/start-erasure.ts";
-import { ANA, erasureWorld, fillPerson } from "../../support/erasure.ts";
+import { ANA, DEVICE, erasureWorld, fillPerson } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { exportOf } from "../../support/people.ts";
+import { exportOf, identify, send } from "../../support/people.ts";
 import { expectError } from "../../support/rejections.ts";
 import { makeClient, makeCtx } from "../../support/world.ts";
 
@@ -51,6 +51,18 @@ it("an erasure after the secret was rotated keeps all consent under the new secr
     const { consentLog } = await exportOf(makeClient(clock, bindings), app, ANA);
     expect(consentLog.map(({ purpose }) => purpose)).toEqual(["first", "second"]);
   }
+});
+
+it("an erasure after the secret was rotated keeps the consent of an id whose tombstone did not block", async () => {
+  const { app, call, clock, post } = await erasureWorld();
+  await send(call, app.keys.pk_live, [identify(ANA, DEVICE)]);
+  await post("consent", { distinctId: DEVICE, purpose: "ads", decision: "denied", isDevice: true });
+  await post("erase-person", { distinctId: ANA, keepConsent: true });
+  const later = makeClient(clock, ROTATED);
+  const body = { distinctId: DEVICE, keepConsent: true };
+  const erased = await later("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body });
+  expect(erased.body.status).toBe("completed");
+  expect((await exportOf(later, app, DEVICE)).consentLog).toHaveLength(1);
 });
 
 it("an erasure completes when its secret was replaced while it ran, so that its tombstones can be forgotten", async () => {
