@@ -14,7 +14,7 @@ import { MINUTE_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { closeBooks, hashReferences, selectErasedHolds, selectOpenAccounts, selectReferences } from "./erase-books.ts";
-import { selectMoreIds, startErasingIds } from "./ids-to-erase.ts";
+import { requireTombstoneSecret, selectMoreIds, startErasingIds } from "./ids-to-erase.ts";
 import { erasurePageStatements } from "./page.ts";
 import { clearUsage, selectEventsOfMembers, selectHoldsOfMembers, type UsageOfMembers } from "./page-of-members.ts";
 import { hashPayers, selectErasedPayers } from "./page-of-payments.ts";
@@ -150,13 +150,14 @@ async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
   ] as const);
   assert(erasure !== undefined, "a started erasure has a row");
   if (erasure.completedAtMs !== null) return true;
-  requireClock(ctx, stored?.settingsSnapshot ?? null);
+  const settingsSnapshot = stored?.settingsSnapshot ?? null;
+  requireClock(ctx, settingsSnapshot);
   if (erasure.isCollected === 0) {
-    await collect(ctx, page, erasure);
+    await collect(ctx, page, erasure, settingsSnapshot);
     return false;
   }
   if (idLeft === undefined) {
-    await complete(ctx, page, stored?.settingsSnapshot ?? null);
+    await complete(ctx, page, settingsSnapshot);
     return true;
   }
   const hashes = named.every((rows) => rows.length === 0)
@@ -200,14 +201,24 @@ async function complete(ctx: TenantCtx, key: ErasureKey, settingsSnapshot: strin
 }
 
 /** Collects further ids of a person whose ids did not fit into the first batch. */
-async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Promise<void> {
+async function collect(
+  ctx: TenantCtx,
+  key: ErasureKey,
+  erasure: ErasureRow,
+  settingsSnapshot: string | null,
+): Promise<void> {
   const [rows] = await batch(ctx.db, [selectMoreIds(key)] as const);
   const ids = rows.map(({ distinctId, isVerified }) => ({ distinctId, blocks: isVerified }));
   if (ids.length === 0) {
     await batch(ctx.db, [setCollected(key)]);
     return;
   }
-  await batch(ctx.db, await startErasingIds(ctx, await findErasureSecret(ctx, erasure), erasure.id, ids));
+  const secret = await findErasureSecret(ctx, erasure);
+  await batch(ctx.db, [
+    guardSettingsSnapshot({ environmentId: key.environmentId, settingsSnapshot }),
+    ...(await startErasingIds(ctx, secret, erasure.id, ids)),
+    ...requireTombstoneSecret(ctx, settingsSnapshot, secret),
+  ]);
 }
 
 /**

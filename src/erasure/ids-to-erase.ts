@@ -23,8 +23,9 @@ import {
   members,
   tombstones,
 } from "../db/schema.ts";
+import { changeFeature } from "../db/settings-snapshot.ts";
 import type { Statement, StatementRow } from "../db/sql.ts";
-import { type ErasureSecret, hashForTombstones, hashName } from "../db/tombstones.ts";
+import { type ErasureSecret, hashForTombstones, hashName, tombstoneSecretsIn } from "../db/tombstones.ts";
 import { guards } from "../db/views.ts";
 import { jsonChunks } from "../lib/json.ts";
 import { claimCounts, isVerified, type PersonKey, personTable, withPerson } from "../people/person-walk.ts";
@@ -272,6 +273,20 @@ export async function startErasingIds(
     ...jsonChunks(otherHashes).map((chunk) => insertOtherHashes({ ...key, rows: chunk })),
     ...(ids.every(({ blocks }) => blocks) ? [] : [countLift(key)]),
   ];
+}
+
+/**
+ * Returns the statement by which writes of the environment need a secret that hashes its tombstones from now on. None if they need it
+ * already. Send it with a guard of the settings snapshot.
+ */
+export function requireTombstoneSecret(
+  { environment }: Pick<TenantCtx, "environment">,
+  settingsSnapshot: string | null,
+  { fingerprint }: ErasureSecret,
+): Statement[] {
+  const fingerprints = tombstoneSecretsIn(settingsSnapshot);
+  if (fingerprints.includes(fingerprint)) return [];
+  return [changeFeature(environment.id, "tombstones", [...fingerprints, fingerprint])];
 }
 
 /**

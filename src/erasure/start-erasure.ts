@@ -3,15 +3,9 @@ import { insertAuditEntry, newAuditEntry } from "../catalog/audit.ts";
 import { attempt } from "../db/attempt.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { erasures, tombstones } from "../db/schema.ts";
-import { changeFeature, guardSettingsSnapshot, requireClock } from "../db/settings-snapshot.ts";
+import { guardSettingsSnapshot, requireClock } from "../db/settings-snapshot.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
-import {
-  erasureSecrets,
-  hashForTombstones,
-  requireSecrets,
-  type TombstoneSecrets,
-  tombstoneSecretsIn,
-} from "../db/tombstones.ts";
+import { erasureSecrets, hashForTombstones, requireSecrets, tombstoneSecretsIn } from "../db/tombstones.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type ErasureCounts, readCounts } from "./counts.ts";
@@ -21,6 +15,7 @@ import {
   guardIds,
   type IdToErase,
   LISTED_IDS_MAX,
+  requireTombstoneSecret,
   selectCounts,
   selectIds,
   selectIdsAmong,
@@ -118,8 +113,7 @@ async function startErasure(
   ] as const);
   const settingsSnapshot = stored?.settingsSnapshot ?? null;
   requireClock(ctx, settingsSnapshot);
-  const fingerprints = tombstoneSecretsIn(settingsSnapshot);
-  await requireSecrets(ctx, fingerprints);
+  await requireSecrets(ctx, tombstoneSecretsIn(settingsSnapshot));
   // An id that is being erased belongs to no person.
   const hasNoPerson = ids.length === 0 || earlier !== undefined;
   const foundIds: readonly FoundId[] = hasNoPerson ? [{ distinctId, isVerified: true }] : ids.slice(0, LISTED_IDS_MAX);
@@ -165,7 +159,7 @@ async function startErasure(
   }));
   await batch(ctx.db, [
     guardSettingsSnapshot({ environmentId, settingsSnapshot }),
-    ...(await startStatements(ctx, input, { erasureId, ids: idsToErase, isWhole, fingerprints })),
+    ...(await startStatements(ctx, input, { erasureId, ids: idsToErase, isWhole, settingsSnapshot })),
   ]);
   return { id: erasureId, distinctIds, notErased };
 }
@@ -235,11 +229,11 @@ async function startStatements(
     readonly erasureId: string;
     readonly ids: readonly IdToErase[];
     readonly isWhole: boolean;
-    readonly fingerprints: TombstoneSecrets;
+    readonly settingsSnapshot: string | null;
   },
 ): Promise<Statement[]> {
   const { caller, environment } = ctx;
-  const { erasureId, ids, isWhole, fingerprints } = start;
+  const { erasureId, ids, isWhole, settingsSnapshot } = start;
   const { id: environmentId, appId, mode } = environment;
   const [secret] = await erasureSecrets(ctx);
   const { fingerprint } = secret;
@@ -257,9 +251,7 @@ async function startStatements(
       startedAtMs: ctx.realNow(),
     }),
     ...(await startErasingIds(ctx, secret, erasureId, ids, isWhole ? [guardIds(key)] : [])),
-    ...(fingerprints.includes(fingerprint)
-      ? []
-      : [changeFeature(environmentId, "tombstones", [...fingerprints, fingerprint])]),
+    ...requireTombstoneSecret(ctx, settingsSnapshot, secret),
     ...(caller.kind === "admin" ? [auditErasureStarted(newAuditEntry({ ...ctx, caller }, entry))] : []),
   ];
 }

@@ -1,13 +1,15 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import { scheduled } from "../../../src/cron.ts";
+import { continueErasure } from "../../../src/erasure/erase-running.ts";
+import { erasePerson } from "../../../src/erasure/start-erasure.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { browse } from "../../support/browse.ts";
 import { type ErasureWorld, erasureWorld, findInDatabase } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { expectError } from "../../support/rejections.ts";
 import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedUsage } from "../../support/seed-rows.ts";
-import { bound, makeClient } from "../../support/world.ts";
+import { bound, makeClient, makeCtx } from "../../support/world.ts";
 import { wrappedD1 } from "../../support/wrapped-d1.ts";
 
 afterAll(expectLedgerInvariants);
@@ -108,6 +110,24 @@ it("an erasure of more than 10,000 ids completes by calls that each stay within 
   const { distinctIds, ...counts } = dry;
   expect(body).toMatchObject(counts);
   await expectGone(world, body.erasureId, IDS + 1);
+});
+
+it("ids that an erasure found after its secret was replaced stay rejected without the new secret", {
+  timeout: 60_000,
+}, async () => {
+  const world = await erasureWorld();
+  const { app, clock } = world;
+  await fillIds(world, IDS);
+  const ctx = makeCtx(app.environments.live, clock);
+  const input = { distinctId: ANA, dryRun: false, keepConsent: false };
+  const { output } = await erasePerson(ctx, input, { pages: 0, rows: 1 });
+  const erasureSecrets = { current: "another-erasure-secret-of-32-characters", previous: null };
+  const replaced = { ...ctx, settings: { ...ctx.settings, erasureSecrets } };
+  await continueErasure(replaced, output.erasureId ?? "", { pages: 1, rows: 1 });
+  // The walk finds ids in the order of their text, so this is the last.
+  const consent = { distinctId: `${ANA}-9999`, purpose: "ads", decision: "granted" };
+  const answer = await makeClient(clock)("POST", "/api/v1/consent", { key: app.keys.sk_live, body: consent });
+  expectError(answer, "erasure_unavailable");
 });
 
 it("the dashboard erases a person of more than 10,000 ids, unless the ids have changed", {
