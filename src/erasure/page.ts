@@ -151,8 +151,8 @@ const moveRows = (table: typeof consentLog | typeof exportAudit, when: (value: O
     const { environmentId, distinctId, seq } = table;
     return sql`
       UPDATE ${table} SET ${assignments(table, { distinctId: sql`moved.to_id`, seq: sql`moved.base + moved.number` })} FROM (
-        SELECT *, row_number() OVER (PARTITION BY to_id ORDER BY position DESC, nth) AS number FROM (
-          SELECT ${id.environmentId} AS tenant, ${id.position} AS position, ${id.distinctId} AS from_id, ${id.hash} AS to_id,
+        SELECT *, row_number() OVER (PARTITION BY to_id ORDER BY place DESC, nth) AS number FROM (
+          SELECT ${id.environmentId} AS tenant, ${id.position} AS place, ${id.distinctId} AS from_id, ${id.hash} AS to_id,
             ${ofRow(seq)} AS nth, coalesce((
               SELECT ${seq} FROM ${table} WHERE ${environmentId} = ${id.environmentId} AND ${distinctId} = ${id.hash}
               ORDER BY ${seq} DESC LIMIT 1
