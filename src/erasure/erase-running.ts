@@ -14,12 +14,13 @@ import { MINUTE_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { closeBooks, hashReferences, selectErasedHolds, selectOpenAccounts, selectReferences } from "./erase-books.ts";
-import { requireTombstoneSecret, selectMoreIds, startErasingIds } from "./ids-to-erase.ts";
+import { selectMoreIds } from "./ids-to-erase.ts";
 import { erasurePageStatements } from "./page.ts";
 import { clearUsage, selectEventsOfMembers, selectHoldsOfMembers, type UsageOfMembers } from "./page-of-members.ts";
 import { hashPayers, selectErasedPayers } from "./page-of-payments.ts";
 import { type ErasureKey, type ErasurePage, isIdOf } from "./page-rows.ts";
 import { type ErasureRow, erasureKey, isErasure, selectErasure } from "./receipt.ts";
+import { requireTombstoneSecret, startErasingIds } from "./start-erasing-ids.ts";
 
 /** How many pages a cron run processes, over all erasures of a database. */
 const ERASURE_PAGES_A_RUN_MAX = 4;

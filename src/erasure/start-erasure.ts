@@ -10,19 +10,10 @@ import { invalid, PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type ErasureCounts, readCounts } from "./counts.ts";
 import { continueErasure, type ErasureBudget, selectErasureSettingsSnapshot } from "./erase-running.ts";
-import {
-  type FoundId,
-  guardIds,
-  type IdToErase,
-  LISTED_IDS_MAX,
-  requireTombstoneSecret,
-  selectCounts,
-  selectIds,
-  selectIdsAmong,
-  startErasingIds,
-} from "./ids-to-erase.ts";
+import { type FoundId, guardIds, LISTED_IDS_MAX, selectCounts, selectIds, selectIdsAmong } from "./ids-to-erase.ts";
 import type { ErasureKey } from "./page-rows.ts";
 import { type ErasureRow, presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";
+import { type IdToErase, requireTombstoneSecret, startErasingIds } from "./start-erasing-ids.ts";
 
 export interface ErasePersonOutput extends ErasureCounts {
   readonly distinctIdCount: number;
