@@ -48,4 +48,7 @@ async function draw(): Promise<void> {
   });
 }
 
-void draw();
+draw().catch((error: unknown) => {
+  document.querySelector("#reference")?.append("The reference could not be loaded. Load this page again.");
+  throw error;
+});

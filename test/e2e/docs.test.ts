@@ -113,6 +113,13 @@ describe.skipIf(chromiumPath === null)(`the reference in a browser${withoutChrom
     expect(await page.evaluate(`axe.run(${JSON.stringify(OPTIONS)}).then(${SAY})`)).toEqual([]);
   });
 
+  it("says so if the document cannot be loaded", async () => {
+    const cut = await browser.newPage({ viewport: DESKTOP });
+    await cut.route("**/openapi.json", (route) => route.abort());
+    await cut.goto(`${server.url}/docs`);
+    await cut.getByText("The reference could not be loaded. Load this page again.").waitFor();
+  });
+
   it("requests nothing from another site, and writes no warning to the console", () => {
     const outside = requests.filter((url) => !url.startsWith(server.url) && !/^(data|blob|about):/.test(url));
     expect(outside).toEqual([]);
